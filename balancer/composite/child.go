@@ -1,0 +1,186 @@
+package composite
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+)
+
+// child is a policy that picks within a cluster, and the ClientConn that the
+// policy sees. A cluster has one, or two while one replaces the other.
+type child struct {
+	balancer.ClientConn
+	cluster *cluster
+	builder balancer.Builder
+
+	// balancer is written once, under cluster.childMu, right after Build has
+	// returned; only calls that hold that lock use it.
+	balancer balancer.Balancer
+
+	// Guarded by the composite balancer's mu.
+	state    balancer.State // CONNECTING, without a picker, until the first report
+	failed   bool           // was in TRANSIENT_FAILURE and not READY since
+	rejected error          // what UpdateClientConnState returned last
+	connErr  error          // the last connection error
+	subConns map[*subConn]struct{}
+	closed   bool
+}
+
+// newChild builds the policy. The caller holds c.childMu, and has made ch known
+// to the cluster by install, since Build may call back inline.
+func (c *cluster) newChild(builder balancer.Builder, install func(ch *child)) *child {
+	ch := &child{
+		ClientConn: c.parent.cc,
+		cluster:    c,
+		builder:    builder,
+		state:      balancer.State{ConnectivityState: connectivity.Connecting},
+		subConns:   make(map[*subConn]struct{}),
+	}
+	install(ch)
+	ch.balancer = builder.Build(ch, c.buildOptions())
+	return ch
+}
+
+// call runs f, which calls into the policy, unless the policy is closed. Calls
+// into one policy are made one at a time, as it may rely on.
+func (ch *child) call(f func()) {
+	ch.cluster.childMu.Lock()
+	defer ch.cluster.childMu.Unlock()
+	if !ch.isClosed() {
+		f()
+	}
+}
+
+func (ch *child) isClosed() bool {
+	ch.cluster.parent.mu.Lock()
+	defer ch.cluster.parent.mu.Unlock()
+	return ch.closed
+}
+
+// close ends the policy and its connections; RPCs on them go on to their end.
+// The caller holds cluster.childMu and has set closed.
+func (ch *child) close() {
+	if ch.balancer != nil {
+		ch.balancer.Close()
+	}
+	ch.cluster.parent.mu.Lock()
+	left := ch.subConns
+	ch.subConns = nil
+	ch.cluster.parent.mu.Unlock()
+	for sc := range left {
+		sc.SubConn.Shutdown()
+	}
+}
+
+func (ch *child) noteConnectionError(err error) {
+	if err == nil {
+		return
+	}
+	ch.cluster.parent.mu.Lock()
+	ch.connErr = err
+	ch.cluster.parent.mu.Unlock()
+}
+
+// forget stops tracking a connection that is shut down.
+func (ch *child) forget(sc *subConn) {
+	ch.cluster.parent.mu.Lock()
+	delete(ch.subConns, sc)
+	ch.cluster.parent.mu.Unlock()
+}
+
+// UpdateState is called by the policy, from any goroutine, also from within a
+// call into it.
+func (ch *child) UpdateState(state balancer.State) {
+	b, c := ch.cluster.parent, ch.cluster
+	b.mu.Lock()
+	if ch.closed {
+		b.mu.Unlock()
+		return
+	}
+	wasIdle := ch.state.ConnectivityState == connectivity.Idle
+	ch.state = state
+	switch state.ConnectivityState {
+	case connectivity.Ready:
+		ch.failed = false
+	case connectivity.TransientFailure:
+		ch.failed = true
+	case connectivity.Idle:
+		if !wasIdle {
+			b.goLocked(ch.exitIdle)
+		}
+	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report
+	}
+	if ch == c.current {
+		c.reported = true
+	}
+	c.settleLocked()
+	b.mu.Unlock()
+	b.publish()
+}
+
+// exitIdle asks the policy to connect. It takes cluster.childMu.
+func (ch *child) exitIdle() {
+	ch.call(func() { ch.balancer.ExitIdle() })
+}
+
+// NewSubConn is called by the policy.
+func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
+	b := ch.cluster.parent
+	sc := &subConn{child: ch}
+	opts.StateListener = sc.stateListener(opts.StateListener)
+	if ch.isClosed() {
+		return nil, fmt.Errorf("composite: cluster %q: a policy that is closed cannot create connections", ch.cluster.name)
+	}
+	inner, err := b.cc.NewSubConn(ch.cluster.stamp(addrs), opts)
+	if err != nil {
+		return nil, err
+	}
+	sc.SubConn = inner
+	b.mu.Lock()
+	closed := ch.closed || ch.subConns == nil
+	if !closed {
+		ch.subConns[sc] = struct{}{}
+	}
+	b.mu.Unlock()
+	if closed {
+		inner.Shutdown()
+		return nil, fmt.Errorf("composite: cluster %q: a policy was closed while it created a connection", ch.cluster.name)
+	}
+	return sc, nil
+}
+
+// UpdateAddresses is the deprecated way for a policy to change a connection.
+func (ch *child) UpdateAddresses(sc balancer.SubConn, addrs []resolver.Address) {
+	sc.UpdateAddresses(addrs) //nolint:staticcheck // passes the deprecated call on
+}
+
+// RemoveSubConn is the deprecated way for a policy to end a connection.
+func (ch *child) RemoveSubConn(sc balancer.SubConn) {
+	sc.Shutdown()
+}
+
+// ResolveNow reaches the resolver that the cluster's endpoints come from, and no
+// other. A policy that is being replaced has no say any more.
+func (ch *child) ResolveNow(opts resolver.ResolveNowOptions) {
+	b, c := ch.cluster.parent, ch.cluster
+	b.mu.Lock()
+	latest, own := c.latestLocked() == ch, c.resolver
+	b.mu.Unlock()
+	switch {
+	case !latest:
+	case own != nil:
+		own.resolveNow(opts)
+	default:
+		b.cc.ResolveNow(opts)
+	}
+}
+
+// Target is what the policy's endpoints were resolved from.
+func (ch *child) Target() string {
+	if t := ch.cluster.target.Load(); t != nil {
+		return t.text
+	}
+	return ch.ClientConn.Target() //nolint:staticcheck // a method that policies may still call
+}

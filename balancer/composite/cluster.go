@@ -1,0 +1,472 @@
+package composite
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+	"github.com/grpc-composite/grpc-composite/internal/serializer"
+)
+
+// cluster is one tier: where its endpoints come from, the child policy that
+// picks among them, and the condition that follows from both.
+//
+// Locks, in the order in which they are taken:
+//
+//	childMu -> parent.publishMu -> parent.mu
+//
+// The child policies report from any goroutine, often from within a call into
+// them. So no call into a child, a resolver or the channel is made while
+// parent.mu is held.
+type cluster struct {
+	parent *compositeBalancer
+	name   string
+
+	// target is the current target, nil for the channel's own resolver.
+	target atomic.Pointer[clusterTarget]
+	// asking is set while a pick's request to connect is being carried out.
+	asking atomic.Bool
+	// events carries health updates from the channel to the child.
+	events serializer.Serializer
+
+	// childMu makes the calls into the child policies take turns. They come
+	// from the channel, the cluster's own resolver, connections, and
+	// goroutines that this package starts. It guards the fields below.
+	childMu   sync.Mutex
+	config    clusterConfig
+	endpoints resolver.State // the latest
+	resolved  bool           // endpoints were delivered, if only an empty list
+
+	// All that follows is guarded by parent.mu.
+
+	resolver         *clusterResolver // nil for the channel's own
+	current, pending *child           // pending replaces current when it can
+	resolveErr       error            // from the resolver, until it delivers endpoints
+	unresolved       bool             // resolving failed and nothing was ever delivered
+	empty            bool             // the latest list of endpoints is empty
+	closed           bool
+
+	// held counts the calls that hold back what the children report until they
+	// are done, so that nothing in between is published.
+	held int
+	// reported: the current child has reported since the last settling.
+	reported bool
+
+	connectTimeout time.Duration
+	since          time.Time // connecting since then; zero if no time runs
+	asked          bool      // a pick asked for the connection that is awaited
+	timer          *time.Timer
+	deadline       time.Time // that timer is set for
+
+	// view is what picks see.
+	view struct {
+		condition plan.Condition
+		reason    plan.Reason // of NoHost
+		picker    balancer.Picker
+	}
+	state connectivity.State // the child's, in view
+}
+
+func newCluster(parent *compositeBalancer, name string) *cluster {
+	c := &cluster{parent: parent, name: name, since: time.Now()}
+	c.view.condition = plan.Connecting
+	c.state = connectivity.Connecting
+	return c
+}
+
+// update brings the cluster to a new config. Endpoints are those that the
+// channel's resolver has for it, if it has no target of its own. The caller
+// holds it back, and gets the child's error about those endpoints.
+func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
+	c.childMu.Lock()
+	defer c.childMu.Unlock()
+	previous := c.config
+	c.config = cfg
+	c.parent.mu.Lock()
+	c.connectTimeout = cfg.connectTimeout
+	c.parent.mu.Unlock()
+
+	c.setTarget(cfg.target)
+	if cfg.target == nil {
+		return c.deliver(endpoints)
+	}
+	if c.resolved && !previous.child.equal(cfg.child) {
+		if err := c.push(); err != nil {
+			logger.Warningf("cluster %q: its policy refused the new config: %v", c.name, err)
+		}
+	}
+	return nil
+}
+
+// setTarget replaces the resolver if the target has changed. The old endpoints
+// serve until the new resolver delivers. The caller holds childMu.
+func (c *cluster) setTarget(target *clusterTarget) {
+	old := c.target.Load()
+	if old != nil && target != nil && old.text == target.text {
+		return
+	}
+	c.target.Store(target)
+	var next *clusterResolver
+	if target != nil {
+		next = newClusterResolver(c, target)
+	}
+	c.parent.mu.Lock()
+	previous := c.resolver
+	c.resolver = next
+	c.parent.mu.Unlock()
+	if previous != nil {
+		previous.close()
+	}
+	if next != nil {
+		next.start()
+	}
+}
+
+// deliver hands new endpoints to the child. The caller holds childMu.
+func (c *cluster) deliver(endpoints resolver.State) error {
+	c.endpoints = endpoints
+	c.resolved = true
+	return c.push()
+}
+
+// push brings config and endpoints to the child, which it builds or replaces if
+// need be. The caller holds childMu, and holds the cluster back.
+func (c *cluster) push() error {
+	c.parent.mu.Lock()
+	ch := c.latestLocked()
+	c.unresolved, c.resolveErr = false, nil
+	c.empty = len(c.endpoints.Endpoints) == 0 && len(c.endpoints.Addresses) == 0
+	c.parent.mu.Unlock()
+
+	if builder := c.config.child.builder; ch == nil || ch.builder.Name() != builder.Name() {
+		ch = c.newChild(builder, c.install)
+	}
+	err := ch.balancer.UpdateClientConnState(balancer.ClientConnState{
+		ResolverState:  c.endpoints,
+		BalancerConfig: c.config.child.config,
+	})
+
+	c.parent.mu.Lock()
+	ch.rejected = err
+	idle := ch.state.ConnectivityState == connectivity.Idle
+	if idle {
+		// New endpoints are a new chance for a policy that connects only when
+		// it is picked from, and that no pick would reach any more.
+		ch.failed = false
+		c.since, c.asked = time.Time{}, false
+	}
+	c.parent.mu.Unlock()
+	if idle {
+		ch.balancer.ExitIdle()
+	}
+	return err
+}
+
+// install makes a new child known to the cluster, as the current one or as the
+// one that replaces it.
+func (c *cluster) install(ch *child) {
+	b := c.parent
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.current == nil {
+		c.current = ch
+		return
+	}
+	if c.pending != nil {
+		c.retireLocked(c.pending)
+	}
+	c.pending = ch
+}
+
+// fail tells the child that the cluster's endpoints could not be resolved. The
+// caller holds childMu, and holds the cluster back.
+func (c *cluster) fail(err error) {
+	c.parent.mu.Lock()
+	c.resolveErr = err
+	c.unresolved = !c.resolved
+	ch := c.latestLocked()
+	c.parent.mu.Unlock()
+	if ch != nil {
+		ch.balancer.ResolverError(err)
+	}
+}
+
+// exitIdle asks the cluster to connect.
+func (c *cluster) exitIdle() {
+	c.parent.mu.Lock()
+	ch := c.latestLocked()
+	c.parent.mu.Unlock()
+	if ch != nil {
+		ch.exitIdle()
+	}
+}
+
+// ask is called by a pick that comes to an idle cluster. It takes no lock of
+// its own: the first of any number of picks has it done.
+func (c *cluster) ask() {
+	if c.asking.CompareAndSwap(false, true) {
+		go c.connect()
+	}
+}
+
+// connect carries out what ask asks for.
+func (c *cluster) connect() {
+	b := c.parent
+	b.mu.Lock()
+	if c.closed {
+		b.mu.Unlock()
+		return
+	}
+	c.asked = true
+	c.since = time.Now()
+	c.settleLocked()
+	b.mu.Unlock()
+	b.publish()
+	c.exitIdle()
+}
+
+// close ends the cluster: its resolver, its children and their connections. RPCs
+// in flight go on to their end.
+func (c *cluster) close() {
+	b := c.parent
+	b.mu.Lock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	children := [2]*child{c.pending, c.current}
+	c.pending, c.current = nil, nil
+	for _, ch := range children {
+		if ch != nil {
+			ch.closed = true
+		}
+	}
+	own := c.resolver
+	b.mu.Unlock()
+
+	if own != nil {
+		own.close()
+	}
+	c.childMu.Lock()
+	defer c.childMu.Unlock()
+	for _, ch := range children {
+		if ch != nil {
+			ch.close()
+		}
+	}
+}
+
+// latestLocked is the child that gets endpoints. The caller holds parent.mu.
+func (c *cluster) latestLocked() *child {
+	if c.pending != nil {
+		return c.pending
+	}
+	return c.current
+}
+
+// retireLocked closes a child that is replaced. The caller holds parent.mu.
+func (c *cluster) retireLocked(ch *child) {
+	ch.closed = true
+	c.parent.goLocked(func() {
+		c.childMu.Lock()
+		defer c.childMu.Unlock()
+		ch.close()
+	})
+}
+
+// holdLocked and releaseLocked enclose calls into children, whose reports count
+// only when all is done. The caller holds parent.mu.
+func (c *cluster) holdLocked() { c.held++ }
+
+func (c *cluster) releaseLocked() {
+	c.held--
+	c.settleLocked()
+}
+
+// heldBack runs f, which calls into children, and publishes what came of it. The
+// caller holds childMu.
+func (c *cluster) heldBack(f func() error) error {
+	b := c.parent
+	b.mu.Lock()
+	c.holdLocked()
+	b.mu.Unlock()
+	err := f()
+	b.mu.Lock()
+	c.releaseLocked()
+	b.mu.Unlock()
+	b.publish()
+	return err
+}
+
+// settleLocked derives the view from what the children have reported and from
+// the time, and has it published if it changed. The caller holds parent.mu.
+func (c *cluster) settleLocked() {
+	if c.held > 0 || c.closed {
+		return
+	}
+	c.swapLocked()
+	now := time.Now()
+	state, picker := connectivity.Connecting, balancer.Picker(nil)
+	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty}
+	if ch := c.current; ch != nil {
+		state, picker = ch.state.ConnectivityState, ch.state.Picker
+		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
+	}
+	switch {
+	case state == connectivity.Ready:
+		c.since, c.asked = time.Time{}, false
+	case c.state == connectivity.Ready:
+		c.since, c.asked = now, false
+	case c.since.IsZero() && state == connectivity.Connecting:
+		c.since = now
+	}
+	c.state = state
+
+	facts.State = state
+	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
+	if facts.TimedOut && state == connectivity.Idle && !c.asked {
+		// A policy that connects only when picked: no time runs until then.
+		c.since, facts.TimedOut = time.Time{}, false
+	}
+	facts.Asked = !c.since.IsZero()
+
+	condition, reason := plan.Evaluate(facts)
+	c.setTimerLocked(condition, now)
+	if condition == plan.Idle && c.view.condition != plan.Idle {
+		c.asking.Store(false)
+	}
+	// Nobody picks from a child of a cluster without a host, so that its
+	// reports change nothing.
+	if condition != c.view.condition || reason != c.view.reason || (c.reported && condition != plan.NoHost) {
+		c.parent.dirty = true
+	}
+	c.reported = false
+	c.view.condition, c.view.reason, c.view.picker = condition, reason, picker
+}
+
+// swapLocked lets the pending child replace the current one, as soon as the
+// pending one can serve or the current one cannot. The caller holds parent.mu.
+func (c *cluster) swapLocked() {
+	if c.pending == nil {
+		return
+	}
+	serves := c.current.state.ConnectivityState == connectivity.Ready && c.current.rejected == nil
+	switch c.pending.state.ConnectivityState {
+	case connectivity.Ready, connectivity.Idle: // Idle: connects when it is picked from
+		serves = false
+	default:
+	}
+	if serves && !c.empty {
+		return
+	}
+	c.retireLocked(c.current)
+	c.current, c.pending = c.pending, nil
+	c.reported = true
+	c.since, c.asked = time.Now(), false
+	c.state = connectivity.Connecting
+}
+
+// setTimerLocked has the cluster settled again when its time to connect is over.
+// The caller holds parent.mu.
+func (c *cluster) setTimerLocked(condition plan.Condition, now time.Time) {
+	if condition != plan.Connecting {
+		if c.timer != nil {
+			c.timer.Stop()
+			c.timer, c.deadline = nil, time.Time{}
+		}
+		return
+	}
+	deadline := c.since.Add(c.connectTimeout)
+	if c.timer != nil && c.deadline.Equal(deadline) {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.deadline = deadline
+	c.timer = time.AfterFunc(deadline.Sub(now), func() {
+		c.parent.mu.Lock()
+		if c.deadline.Equal(deadline) {
+			c.timer, c.deadline = nil, time.Time{}
+		}
+		c.settleLocked()
+		c.parent.mu.Unlock()
+		c.parent.publish()
+	})
+}
+
+// stamp gives addresses the name of the cluster's servers, unless their resolver
+// or policy gave them one.
+func (c *cluster) stamp(addrs []resolver.Address) []resolver.Address {
+	target := c.target.Load()
+	if target == nil {
+		return addrs
+	}
+	stamped := make([]resolver.Address, len(addrs))
+	for i, a := range addrs {
+		if a.ServerName == "" {
+			a.ServerName = target.authority
+		}
+		stamped[i] = a
+	}
+	return stamped
+}
+
+func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpoint {
+	stamped := make([]resolver.Endpoint, len(endpoints))
+	for i, e := range endpoints {
+		e.Addresses = c.stamp(e.Addresses)
+		stamped[i] = e
+	}
+	return stamped
+}
+
+// buildOptions are what a child would get in a channel to the cluster's own
+// target.
+func (c *cluster) buildOptions() balancer.BuildOptions {
+	opts := c.parent.opts
+	if target := c.target.Load(); target != nil {
+		opts.Target = target.parsed
+		opts.Authority = target.authority
+	}
+	return opts
+}
+
+// describe says why the cluster has no host, for errors.
+func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
+	c.parent.mu.Lock()
+	cause, timeout := c.resolveErr, c.connectTimeout
+	var picker balancer.Picker
+	if ch := c.current; ch != nil {
+		if ch.state.ConnectivityState == connectivity.TransientFailure {
+			picker = ch.state.Picker
+		}
+		if ch.rejected != nil && cause == nil {
+			cause = ch.rejected
+		}
+		if ch.connErr != nil && cause == nil {
+			cause = ch.connErr
+		}
+	}
+	c.parent.mu.Unlock()
+
+	var text strings.Builder
+	text.WriteString(strings.ReplaceAll(string(reason), "_", " "))
+	if reason == plan.ConnectTimeout {
+		fmt.Fprintf(&text, " after %v", timeout)
+	}
+	if err := pickerError(picker, info); err != nil {
+		cause = err
+	}
+	if cause != nil {
+		fmt.Fprintf(&text, " (%s)", quoteShort(cause.Error()))
+	}
+	return text.String()
+}

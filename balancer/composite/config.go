@@ -1,0 +1,234 @@
+package composite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/roundrobin"
+	"google.golang.org/grpc/serviceconfig"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
+)
+
+const (
+	defaultConnectTimeout = time.Second
+	maxNameLength         = 256 // bytes
+)
+
+// lbConfig is the parsed config. It is immutable.
+type lbConfig struct {
+	serviceconfig.LoadBalancingConfig `json:"-"`
+
+	clusters    []clusterConfig // each name once, in the order of the list
+	slots       *plan.Slots     // over the indexes of clusters
+	failRequest bool            // NoHost is FAIL_REQUEST
+}
+
+// clusterConfig is the config of one cluster.
+type clusterConfig struct {
+	name           string
+	target         *clusterTarget // nil: the channel's own resolver
+	child          childConfig
+	connectTimeout time.Duration
+}
+
+// childConfig is a policy and its config.
+type childConfig struct {
+	builder balancer.Builder
+	config  serviceconfig.LoadBalancingConfig
+	// text is the config's JSON, by which one config is known to be equal to
+	// another.
+	text string
+}
+
+func (c childConfig) equal(other childConfig) bool {
+	return c.builder.Name() == other.builder.Name() && c.text == other.text
+}
+
+// parseConfig checks these rules, in this order:
+//   - the JSON is an object whose known fields have values of their types;
+//     unknown fields are returned by path;
+//   - clusters has at least one entry;
+//   - each name has 1 to 256 bytes;
+//   - attempts is at least 1, and all together make at most 64 slots;
+//   - an entry that repeats a name has no settings but name and attempts;
+//   - a target is a URI whose scheme has a resolver, and not xds or composite;
+//   - a child policy list names a registered policy with a valid config;
+//   - connectTimeout is not negative.
+func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err error) {
+	var msg pb.LoadBalancingConfig
+	unknown, err = configjson.Unmarshal(data, &msg)
+	if err != nil {
+		return nil, nil, prefixed(err)
+	}
+	if len(msg.GetClusters()) == 0 {
+		return nil, nil, fieldError("clusters", "", "must list at least one cluster")
+	}
+	cfg = &lbConfig{failRequest: msg.GetNoHost() == pb.LoadBalancingConfig_FAIL_REQUEST}
+	entries, err := cfg.addClusters(msg.GetClusters())
+	if err != nil {
+		return nil, nil, err
+	}
+	overflow := plan.Fail
+	switch msg.GetOverflow() {
+	case pb.LoadBalancingConfig_USE_LAST_CLUSTER:
+		overflow = plan.UseLastCluster
+	case pb.LoadBalancingConfig_ROUND_ROBIN:
+		overflow = plan.RoundRobin
+	default: // FAIL, or left out
+	}
+	skip := msg.SkipClustersWithoutHosts == nil || msg.GetSkipClustersWithoutHosts()
+	cfg.slots = plan.NewSlots(entries, overflow, skip)
+	return cfg, unknown, nil
+}
+
+// addClusters reads the list of clusters and returns its entries as slots want
+// them.
+func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
+	var entries []plan.Entry
+	slots := uint64(0)
+	first := make(map[string]int) // name to index in list
+	index := make(map[string]int) // name to index in c.clusters
+	for i, msg := range list {
+		path := fmt.Sprintf("clusters[%d]", i)
+		name := msg.GetName()
+		if name == "" {
+			return nil, fieldError(path+".name", `""`, "must not be empty")
+		}
+		if len(name) > maxNameLength {
+			return nil, fieldError(path+".name", fmt.Sprintf("%q", configjson.Shorten(name)), fmt.Sprintf("must be at most %d bytes long, and has %d", maxNameLength, len(name)))
+		}
+		attempts := uint32(1)
+		if msg.Attempts != nil {
+			attempts = msg.GetAttempts()
+		}
+		if attempts == 0 {
+			return nil, fieldError(path+".attempts", "0", "must be at least 1")
+		}
+		if slots += uint64(attempts); slots > plan.MaxSlots {
+			return nil, fieldError(path+".attempts", fmt.Sprint(attempts), fmt.Sprintf("must leave at most %d attempts in all clusters together, and makes %d", plan.MaxSlots, slots))
+		}
+		if _, ok := index[name]; ok {
+			if field := ownSetting(msg); field != "" {
+				return nil, fieldError(path+"."+field, "", fmt.Sprintf("must be left out, since clusters[%d] defines %q and an entry that repeats it carries only name and attempts", first[name], name))
+			}
+		} else {
+			cluster, err := newClusterConfig(msg, path)
+			if err != nil {
+				return nil, err
+			}
+			first[name], index[name] = i, len(c.clusters)
+			c.clusters = append(c.clusters, cluster)
+		}
+		entries = append(entries, plan.Entry{Cluster: index[name], Attempts: int(attempts)})
+	}
+	return entries, nil
+}
+
+// ownSetting returns the name of a setting that an entry has besides those that
+// a repeated one may have, or "".
+func ownSetting(msg *pb.Cluster) string {
+	switch {
+	case msg.GetTarget() != "":
+		return "target"
+	case len(msg.GetChildPolicy()) > 0:
+		return "childPolicy"
+	case msg.GetConnectTimeout() != nil:
+		return "connectTimeout"
+	default:
+		return ""
+	}
+}
+
+func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
+	c := clusterConfig{name: msg.GetName(), connectTimeout: defaultConnectTimeout}
+	if text := msg.GetTarget(); text != "" {
+		target, err := parseTarget(text)
+		if err != nil {
+			return c, &configError{&configjson.Error{Path: path + ".target", Value: fmt.Sprintf("%q", text), Err: err}}
+		}
+		c.target = target
+	}
+	child, err := newChildConfig(msg.GetChildPolicy(), path+".childPolicy")
+	if err != nil {
+		return c, err
+	}
+	c.child = child
+	if d := msg.GetConnectTimeout(); d != nil {
+		c.connectTimeout = d.AsDuration()
+		if c.connectTimeout < 0 {
+			return c, fieldError(path+".connectTimeout", fmt.Sprintf("%q", protoSeconds(c.connectTimeout)), "must not be negative")
+		}
+	}
+	return c, nil
+}
+
+// protoSeconds writes a duration as protojson does.
+func protoSeconds(d time.Duration) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.9f", d.Seconds()), "0"), ".") + "s"
+}
+
+// newChildConfig picks the first policy of the list that is registered and
+// parses its config.
+func newChildConfig(list []*structpb.Struct, path string) (childConfig, error) {
+	if len(list) == 0 {
+		return childConfig{builder: balancer.Get(roundrobin.Name)}, nil
+	}
+	asked := make([]string, 0, len(list))
+	for i, item := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if n := len(item.GetFields()); n != 1 {
+			return childConfig{}, fieldError(at, "", fmt.Sprintf("must have one key, the name of a policy, and has %d", n))
+		}
+		for name, value := range item.GetFields() {
+			asked = append(asked, fmt.Sprintf("%q", name))
+			builder := balancer.Get(name)
+			if builder == nil {
+				continue
+			}
+			child := childConfig{builder: builder}
+			parser, ok := builder.(balancer.ConfigParser)
+			if !ok {
+				return child, nil
+			}
+			text, err := json.Marshal(value.AsInterface())
+			if err != nil {
+				return child, &configError{&configjson.Error{Path: at, Want: "must be valid JSON", Err: err}}
+			}
+			child.text = string(text)
+			child.config, err = parser.ParseConfig(text)
+			if err != nil {
+				return child, &configError{&configjson.Error{Path: at, Want: fmt.Sprintf("must be a valid config for %q", name), Err: err}}
+			}
+			return child, nil
+		}
+	}
+	return childConfig{}, fieldError(path, "", "must name a policy that is registered, and none of these is: "+strings.Join(asked, ", "))
+}
+
+// configError is an error in the config. It unwraps to what a child policy or
+// resolver said.
+type configError struct{ field *configjson.Error }
+
+func (e *configError) Error() string { return "composite: " + e.field.Error() }
+
+func (e *configError) Unwrap() error { return e.field.Err }
+
+func fieldError(path, value, want string) error {
+	return &configError{&configjson.Error{Path: path, Value: value, Want: want}}
+}
+
+func prefixed(err error) error {
+	var field *configjson.Error
+	if errors.As(err, &field) {
+		return &configError{field}
+	}
+	return fmt.Errorf("composite: %w", err)
+}

@@ -1,0 +1,48 @@
+package composite
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+)
+
+// Option changes what [DialOptions] installs. There are none yet.
+type Option interface{ isOption() }
+
+// DialOptions returns what a channel needs for its attempts to be counted: a
+// unary and a stream interceptor and a stats handler. Without it, every RPC on a
+// channel with the policy "composite" fails with INTERNAL. On channels with
+// other policies it changes nothing.
+//
+// Pass it to [grpc.NewClient] before any other interceptor: retries by an
+// interceptor that comes after it advance to the next cluster, as retries by the
+// service config's policy do, while one that comes before it makes a new RPC of
+// each retry, which starts at the first cluster again. [grpc.WithUnaryInterceptor]
+// and [grpc.WithStreamInterceptor] always come before; give such interceptors by
+// [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] instead.
+//
+// It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
+// after it sets another. The options may be used for any number of channels.
+func DialOptions(opts ...Option) []grpc.DialOption {
+	_ = opts
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(attempt.UnaryInterceptor),
+		grpc.WithChainStreamInterceptor(attempt.StreamInterceptor),
+		grpc.WithStatsHandler(attempt.StatsHandler()),
+		grpc.WithMaxCallAttempts(plan.MaxSlots),
+	}
+}
+
+// WithAttempt returns a context that makes the next RPC start at attempt n
+// instead of 1, for callers with a retry loop of their own. If n is below 1 the
+// RPC fails with INTERNAL; past the end of the list, the config's overflow mode
+// decides.
+//
+// It holds for the next channel with [DialOptions] that the context enters, and
+// no further: a call that is made while that RPC is under way starts at 1 again.
+func WithAttempt(ctx context.Context, n int) context.Context {
+	return attempt.WithStart(ctx, n)
+}

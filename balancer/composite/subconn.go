@@ -1,0 +1,75 @@
+package composite
+
+import (
+	"sync/atomic"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/resolver"
+)
+
+// subConn is a connection as a cluster's child policy sees it. It makes the
+// connection's callbacks take turns with the other calls into the child, and
+// gives each address the name of the cluster's servers.
+type subConn struct {
+	balancer.SubConn
+	child *child
+	// epoch changes when the connection's state does, and when another health
+	// listener is registered: what an older listener was told no longer counts.
+	epoch atomic.Uint64
+}
+
+// unwrap returns the connection that the channel knows. A picker may return
+// nothing else.
+func unwrap(sc balancer.SubConn) balancer.SubConn {
+	if s, ok := sc.(*subConn); ok {
+		return s.SubConn
+	}
+	return sc
+}
+
+func (s *subConn) UpdateAddresses(addrs []resolver.Address) {
+	s.SubConn.UpdateAddresses(s.child.cluster.stamp(addrs))
+}
+
+func (s *subConn) Shutdown() {
+	s.child.forget(s)
+	s.SubConn.Shutdown()
+}
+
+// RegisterHealthListener passes health updates on from a goroutine of the
+// cluster. gRPC-Go holds a lock of the connection while it calls the listener,
+// and the same lock while it registers one, which a child does from a call that
+// already has the child's lock: taking that lock in the listener would
+// deadlock.
+func (s *subConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
+	epoch := s.epoch.Add(1)
+	if listener == nil {
+		s.SubConn.RegisterHealthListener(nil)
+		return
+	}
+	s.SubConn.RegisterHealthListener(func(state balancer.SubConnState) {
+		s.child.cluster.events.Schedule(func() {
+			s.child.call(func() {
+				if s.epoch.Load() == epoch {
+					s.child.noteConnectionError(state.ConnectionError)
+					listener(state)
+				}
+			})
+		})
+	})
+}
+
+// stateListener is what the channel calls when the connection's state changes.
+func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balancer.SubConnState) {
+	return func(state balancer.SubConnState) {
+		s.child.call(func() {
+			s.epoch.Add(1)
+			s.child.noteConnectionError(state.ConnectionError)
+			if listener == nil {
+				s.child.balancer.UpdateSubConnState(s, state) //nolint:staticcheck // for policies that still rely on it
+				return
+			}
+			listener(state)
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package attempt
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+type attemptKey struct{}
+
+// Attempt is one attempt of an RPC, and the context of that attempt.
+//
+// Number, FailFast, LastFailure, Pick, the Nested methods and EndRPC are for
+// pickers, which gRPC calls one at a time for one attempt.
+type Attempt struct {
+	context.Context // the attempt's context, as gRPC-Go made it
+
+	ledger   *Ledger
+	stream   <-chan struct{} // tells client streams apart
+	failFast bool
+	depth    int // how many pickers of nested policies are at work
+
+	// picked is set by the picker, which takes no lock, and read when the
+	// stream's next attempt begins.
+	picked atomic.Bool
+
+	// The rest is guarded by ledger.mu until the attempt has begun. From then
+	// on number, transparent and failure do not change any more.
+	number      int
+	transparent bool
+	failure     *Failure // of the attempt before this one
+	begun       bool
+	ended       bool
+	outcome     *Failure // how it failed, if it did
+	previous    *Attempt // of the same stream, until begun
+	sibling     *Attempt // the latest attempt of another stream
+}
+
+// FromContext returns the attempt that ctx belongs to, or nil if the RPC is not
+// tracked.
+func FromContext(ctx context.Context) *Attempt {
+	if a, ok := ctx.(*Attempt); ok {
+		return a
+	}
+	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	return a
+}
+
+// Value returns the attempt itself for this package's key.
+func (a *Attempt) Value(key any) any {
+	if key == (attemptKey{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// Number is the attempt's number, 1 for the original request unless WithStart
+// said otherwise.
+func (a *Attempt) Number() int { return a.number }
+
+// Transparent tells whether the attempt repeats one that no server saw, under
+// the same number.
+func (a *Attempt) Transparent() bool { return a.transparent }
+
+// FailFast tells whether the RPC fails rather than waits when it finds no host:
+// it is false for an RPC that waits for ready.
+func (a *Attempt) FailFast() bool { return a.failFast }
+
+// LastFailure is how the attempt before this one failed, or nil if there was
+// none.
+func (a *Attempt) LastFailure() *Failure { return a.failure }
+
+// Pick says that a picker works for this attempt: the attempt is real.
+func (a *Attempt) Pick() {
+	if !a.picked.Load() {
+		a.picked.Store(true)
+	}
+}
+
+// EnterNested and LeaveNested enclose a call of a child's picker.
+func (a *Attempt) EnterNested() { a.depth++ }
+
+// LeaveNested undoes EnterNested.
+func (a *Attempt) LeaveNested() { a.depth-- }
+
+// Nested tells whether the picker that asks was called by another one that
+// tracks attempts.
+func (a *Attempt) Nested() bool { return a.depth > 0 }
+
+// EndRPC makes err what the caller is told if gRPC-Go refuses its code and
+// reports INTERNAL in its place (gRFC A54).
+func (a *Attempt) EndRPC(err error) {
+	a.ledger.mu.Lock()
+	a.ledger.ended = err
+	a.ledger.mu.Unlock()
+}

@@ -1,0 +1,98 @@
+package attempt
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+)
+
+// StatsHandler returns the handler that stamps each attempt of the RPCs whose
+// interceptor opened a ledger. It has no state of its own: any number of
+// channels may share it.
+func StatsHandler() stats.Handler { return handler{} }
+
+type handler struct{}
+
+// TagRPC is called before each attempt is picked for, and the context that it
+// returns is the one that the picker gets.
+func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	if a := FromContext(ctx); a != nil {
+		// A second handler of the same channel: the ledger would have hidden
+		// the attempt of any other channel's RPC.
+		return ctx
+	}
+	l, ok := ctx.Value(ledgerKey{}).(*Ledger)
+	if !ok {
+		return ctx
+	}
+	return l.tag(ctx, info.FailFast)
+}
+
+// HandleRPC sees an attempt begin and end. Whether it is transparent is known
+// only when it begins.
+func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	switch e := event.(type) {
+	case *stats.Begin:
+		if a := FromContext(ctx); a != nil {
+			a.ledger.begin(a, e.IsTransparentRetryAttempt)
+		}
+	case *stats.End:
+		if a := FromContext(ctx); a != nil {
+			a.ledger.end(a, e.Error)
+		}
+	}
+}
+
+func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (handler) HandleConn(context.Context, stats.ConnStats) {}
+
+// UnaryInterceptor opens a ledger for each unary RPC.
+func UnaryInterceptor(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	ctx, l := open(ctx, cc, method)
+	return l.result(invoker(ctx, method, req, reply, cc, opts...))
+}
+
+// StreamInterceptor opens a ledger for each streaming RPC.
+func StreamInterceptor(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, l := open(ctx, cc, method)
+	s, err := streamer(ctx, desc, cc, method, opts...)
+	if err != nil {
+		return nil, l.result(err)
+	}
+	return &stream{ClientStream: s, ledger: l}, nil
+}
+
+// stream restores the errors that gRPC-Go did not let a picker return.
+type stream struct {
+	grpc.ClientStream
+	ledger *Ledger
+}
+
+func (s *stream) SendMsg(m any) error { return s.ledger.result(s.ClientStream.SendMsg(m)) }
+
+func (s *stream) RecvMsg(m any) error { return s.ledger.result(s.ClientStream.RecvMsg(m)) }
+
+// isReplacement tells whether gRPC-Go made err in place of the picker's error
+// ended, whose text it quotes.
+func isReplacement(err, ended error) bool {
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.Internal && strings.HasSuffix(s.Message(), ended.Error())
+}
+
+// onlyRetryableCode returns the one code that the method's retry policy goes on
+// from, or UNKNOWN if there is no policy or it names several.
+func (l *Ledger) onlyRetryableCode() codes.Code {
+	policy := l.cc.GetMethodConfig(l.method).RetryPolicy
+	if policy == nil || len(policy.RetryableStatusCodes) != 1 {
+		return codes.Unknown
+	}
+	for code := range policy.RetryableStatusCodes {
+		return code
+	}
+	return codes.Unknown
+}

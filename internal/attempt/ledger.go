@@ -1,0 +1,225 @@
+package attempt
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// Keys of context values. Each is answered by the types of this package
+// themselves, so that stamping costs no allocation.
+type (
+	ledgerKey struct{}
+	startKey  struct{}
+)
+
+// WithStart returns a context that makes the next RPC count its attempts from n
+// on instead of from 1.
+func WithStart(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, startKey{}, n)
+}
+
+// Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
+// streams that are opened below that interceptor share it. It is the context of
+// the RPC and its methods are safe for concurrent use.
+type Ledger struct {
+	context.Context // the RPC's context, as the interceptor got it
+
+	cc     *grpc.ClientConn
+	method string
+
+	// mu guards everything below. It is held for a few instructions at a time,
+	// when an attempt begins or ends; a pick never takes it.
+	mu    sync.Mutex
+	next  int      // the number of the next new attempt
+	heads *Attempt // the latest attempt of each stream, linked by sibling
+	// failure is how the attempt that was settled last failed; nil if none
+	// has, or if the last one did not fail.
+	failure *Failure
+	// ended is the error that a picker ended the RPC with, if gRPC would not
+	// let that error's code through.
+	ended error
+
+	// first is the first attempt. Most RPCs have no other, and so need no
+	// allocation but the ledger's.
+	first     Attempt
+	firstUsed bool
+}
+
+// open returns the context and the ledger for an RPC on cc: a new ledger, or the
+// one that ctx already carries if an interceptor of the same RPC opened it,
+// since dial options may have been given twice.
+func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
+	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() {
+		return ctx, l
+	}
+	start := 1
+	if n, ok := ctx.Value(startKey{}).(int); ok {
+		start = n
+	}
+	l := &Ledger{Context: ctx, cc: cc, method: method, next: start}
+	return l, l
+}
+
+func (l *Ledger) unused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.firstUsed
+}
+
+// Value hides what belongs to the channels outside this RPC: their attempts, and
+// the start that the caller gave for this RPC only. A call made on another
+// channel from inside this RPC must not inherit either.
+func (l *Ledger) Value(key any) any {
+	switch key {
+	case ledgerKey{}:
+		return l
+	case startKey{}, attemptKey{}:
+		return nil
+	}
+	return l.Context.Value(key)
+}
+
+// tag makes the attempt of which ctx is the context. It has no number until it
+// begins.
+func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &l.first
+	if l.firstUsed {
+		a = new(Attempt)
+	}
+	l.firstUsed = true
+	a.Context = ctx
+	a.ledger = l
+	a.stream = ctx.Done()
+	a.failFast = failFast
+	a.previous = l.detach(a.stream)
+	a.sibling, l.heads = l.heads, a
+	return a
+}
+
+// detach removes the latest attempt of stream from the list of heads and
+// returns it, or nil if the stream has none. Streams that are over are dropped
+// on the way, so that an interceptor which retries for hours does not make the
+// list grow. The caller holds l.mu.
+func (l *Ledger) detach(stream <-chan struct{}) *Attempt {
+	var found *Attempt
+	for link := &l.heads; *link != nil; {
+		head := *link
+		switch {
+		case head.stream == stream:
+			found = head
+			*link = head.sibling
+		case isClosed(head.stream):
+			*link = head.sibling
+		default:
+			link = &head.sibling
+		}
+	}
+	return found
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin gives the attempt its number. Further calls for the same attempt change
+// nothing: they come from a second stats handler.
+func (l *Ledger) begin(a *Attempt, transparent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.begun {
+		return
+	}
+	a.begun = true
+	prev := a.previous
+	a.previous = nil
+	switch {
+	case prev == nil:
+		// The first attempt of its stream.
+		a.number = l.advance()
+		a.failure = l.failure
+	case transparent, !prev.ended && !prev.picked.Load():
+		// The server never saw prev, or prev is the first of an attempt that
+		// gRPC-Go begins twice. The second of such a pair does not say that it
+		// is transparent.
+		a.number = prev.number
+		a.failure = prev.failure
+		a.transparent = transparent || prev.transparent
+	default:
+		// The retry policy goes on, so prev failed, whatever its end said.
+		a.number = l.advance()
+		if prev.outcome == nil {
+			prev.outcome = &Failure{Number: prev.number, ledger: l}
+		}
+		a.failure, l.failure = prev.outcome, prev.outcome
+	}
+}
+
+// advance returns the number of a new attempt. The caller holds l.mu.
+func (l *Ledger) advance() int {
+	n := l.next
+	if n < math.MaxInt {
+		l.next++
+	}
+	return n
+}
+
+// end records how the attempt came to its end, as far as gRPC-Go says.
+func (l *Ledger) end(a *Attempt, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.ended {
+		return
+	}
+	a.ended = true
+	if err != nil {
+		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
+	}
+	l.failure = a.outcome
+}
+
+// result returns what the caller of the RPC is told instead of err.
+func (l *Ledger) result(err error) error {
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	ended := l.ended
+	l.mu.Unlock()
+	// gRPC-Go puts the text of a picker's error of which it does not allow
+	// the code into an INTERNAL status; any other error is not ours.
+	if ended == nil || !isReplacement(err, ended) {
+		return err
+	}
+	return ended
+}
+
+// Failure is how an attempt failed.
+type Failure struct {
+	// Number is the attempt's number.
+	Number int
+	// Err is its error, or nil if gRPC-Go did not report one: when it notices
+	// a failure while sending, it ends the attempt like a success.
+	Err error
+
+	ledger *Ledger
+}
+
+// Status returns the failure's status. Where gRPC-Go reported none, the code is
+// the only one that the retry policy goes on from, or else UNKNOWN.
+func (f *Failure) Status() *status.Status {
+	if f.Err != nil {
+		return status.Convert(f.Err)
+	}
+	return status.New(f.ledger.onlyRetryableCode(), "not reported by grpc-go")
+}

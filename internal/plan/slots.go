@@ -1,0 +1,71 @@
+package plan
+
+// MaxSlots is the most slots that a config may have: one for each bit of a word,
+// so that a pick costs the same however many clusters have no host.
+const MaxSlots = 64
+
+// Overflow is what an attempt past the last slot does.
+type Overflow uint8
+
+const (
+	// Fail ends the RPC.
+	Fail Overflow = iota
+	// UseLastCluster starts the attempt at the last slot.
+	UseLastCluster
+	// RoundRobin starts over with the first slot.
+	RoundRobin
+)
+
+// Entry is one entry of a config's list of clusters.
+type Entry struct {
+	Cluster  int // index of the cluster, the same for a repeated name
+	Attempts int // how many consecutive attempts map to the entry, 1 or more
+}
+
+// Slots maps attempts to clusters. It is immutable.
+type Slots struct {
+	clusters  []int // cluster of each slot
+	positions []Set // by cluster: its slots
+	overflow  Overflow
+	skip      bool
+}
+
+// NewSlots returns the slots of entries, which have MaxSlots attempts at most.
+// If skip is false, an attempt looks at its own slot alone.
+func NewSlots(entries []Entry, overflow Overflow, skip bool) *Slots {
+	s := &Slots{overflow: overflow, skip: skip}
+	for _, e := range entries {
+		for range e.Attempts {
+			for len(s.positions) <= e.Cluster {
+				s.positions = append(s.positions, 0)
+			}
+			s.positions[e.Cluster] |= bit(len(s.clusters))
+			s.clusters = append(s.clusters, e.Cluster)
+		}
+	}
+	return s
+}
+
+// Len is the number of slots.
+func (s *Slots) Len() int { return len(s.clusters) }
+
+// Cluster returns the index of the cluster at a slot.
+func (s *Slots) Cluster(slot int) int { return s.clusters[slot] }
+
+// Start returns the slot at which an attempt starts, and false if the attempt
+// is past the end and the overflow mode is Fail. Attempts count from 1, as in
+// Envoy.
+func (s *Slots) Start(attempt int) (slot int, ok bool) {
+	i, n := attempt-1, len(s.clusters)
+	if i < n {
+		return i, true
+	}
+	switch s.overflow {
+	case UseLastCluster:
+		return n - 1, true
+	case RoundRobin:
+		return i % n, true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,65 @@
+package plan
+
+import "math/bits"
+
+// Set is a set of slots.
+type Set uint64
+
+func bit(slot int) Set { return 1 << uint(slot) }
+
+// Table is the slots together with the condition of each cluster. It is
+// immutable and safe for concurrent use.
+type Table struct {
+	*Slots
+	usable Set
+}
+
+// NewTable returns the table for slots in which usable tells, by cluster,
+// whether an attempt may choose it: whether it is in any condition but "no
+// host".
+func NewTable(slots *Slots, usable []bool) Table {
+	t := Table{Slots: slots}
+	for cluster, ok := range usable {
+		if ok {
+			t.usable |= slots.positions[cluster]
+		}
+	}
+	return t
+}
+
+// From returns the slots that an attempt which starts at slot may choose: never
+// one before its own, since an attempt does not wrap.
+func (t *Table) From(slot int) Set {
+	if !t.skip {
+		return t.usable & bit(slot)
+	}
+	return t.usable &^ (bit(slot) - 1)
+}
+
+// Without returns the set without any slot of the cluster at slot: a pick that
+// passed over a cluster does not come back to it under a repeated name.
+func (t *Table) Without(set Set, slot int) Set {
+	return set &^ t.positions[t.clusters[slot]]
+}
+
+// First returns the first slot of the set, and false if the set is empty.
+func (s Set) First() (slot int, ok bool) {
+	return bits.TrailingZeros64(uint64(s)) & (MaxSlots - 1), s != 0
+}
+
+// Considered returns the clusters that an attempt which starts at slot looks
+// at, each once, in order.
+func (t *Table) Considered(slot int) []int {
+	if !t.skip {
+		return []int{t.clusters[slot]}
+	}
+	var seen Set
+	var clusters []int
+	for i := slot; i < len(t.clusters); i++ {
+		if seen&bit(i) == 0 {
+			seen |= t.positions[t.clusters[i]]
+			clusters = append(clusters, t.clusters[i])
+		}
+	}
+	return clusters
+}

@@ -1,0 +1,168 @@
+package testkit
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/serviceconfig"
+)
+
+// EmptyTarget is a target that resolves to no endpoints.
+const EmptyTarget = "testkit-empty:///"
+
+func init() { resolver.Register(emptyBuilder{}) }
+
+type emptyBuilder struct{}
+
+func (emptyBuilder) Scheme() string { return "testkit-empty" }
+
+func (emptyBuilder) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	_ = cc.UpdateState(resolver.State{}) // the error is the point
+	return nopResolver{}, nil
+}
+
+type nopResolver struct{}
+
+func (nopResolver) ResolveNow(resolver.ResolveNowOptions) {}
+func (nopResolver) Close()                                {}
+
+// Resolver is a resolver that a test drives, under a scheme of its own. It keeps
+// the last state and delivers it to whoever is built later. Its methods are safe
+// for concurrent use.
+type Resolver struct {
+	scheme string
+
+	mu       sync.Mutex
+	conns    map[*resolverConn]bool
+	last     *resolver.State
+	err      error
+	buildErr error
+
+	built, closed, asked atomic.Int32
+}
+
+var schemes atomic.Int32
+
+// NewResolver registers a resolver.
+func NewResolver(t testing.TB) *Resolver {
+	t.Helper()
+	n := schemes.Add(1)
+	r := &Resolver{scheme: "testkit-" + string(rune('a'+n/26/26%26)) + string(rune('a'+n/26%26)) + string(rune('a'+n%26)), conns: make(map[*resolverConn]bool)}
+	resolver.Register(r)
+	return r
+}
+
+// Target is a target that the resolver resolves.
+func (r *Resolver) Target() string { return r.scheme + ":///" }
+
+// Scheme is the resolver's own scheme.
+func (r *Resolver) Scheme() string { return r.scheme }
+
+// Build is called by a channel or a cluster.
+func (r *Resolver) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	r.built.Add(1)
+	r.mu.Lock()
+	last, err, buildErr := r.last, r.err, r.buildErr
+	conn := &resolverConn{r: r, cc: cc}
+	if buildErr == nil {
+		r.conns[conn] = true
+	}
+	r.mu.Unlock()
+	switch {
+	case buildErr != nil:
+		return nil, buildErr
+	case err != nil:
+		cc.ReportError(err)
+	case last != nil:
+		_ = cc.UpdateState(*last)
+	}
+	return conn, nil
+}
+
+// FailBuilds makes Build return an error, or nil to stop that.
+func (r *Resolver) FailBuilds(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buildErr = err
+}
+
+// Update delivers servers, and returns the error that came back.
+func (r *Resolver) Update(backends ...*Backend) error {
+	addrs := make([]string, len(backends))
+	for i, b := range backends {
+		addrs[i] = b.Addr
+	}
+	return r.UpdateAddrs(addrs...)
+}
+
+// UpdateAddrs delivers addresses, each an endpoint of its own.
+func (r *Resolver) UpdateAddrs(addrs ...string) error {
+	state := resolver.State{Endpoints: []resolver.Endpoint{}}
+	for _, addr := range addrs {
+		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: addr}}})
+	}
+	return r.UpdateState(state)
+}
+
+// UpdateState delivers a state, and returns the error that came back.
+func (r *Resolver) UpdateState(state resolver.State) error {
+	var errs []error
+	for _, conn := range r.set(func() { r.last, r.err = &state, nil }) {
+		errs = append(errs, conn.cc.UpdateState(state))
+	}
+	return errors.Join(errs...)
+}
+
+// Fail reports an error.
+func (r *Resolver) Fail(err error) {
+	for _, conn := range r.set(func() { r.err = err }) {
+		conn.cc.ReportError(err)
+	}
+}
+
+// Parse parses a service config for the channel that the resolver serves.
+func (r *Resolver) Parse(t testing.TB, text string) *serviceconfig.ParseResult {
+	t.Helper()
+	for _, conn := range r.set(func() {}) {
+		return conn.cc.ParseServiceConfig(text)
+	}
+	t.Fatal("the resolver has not been built")
+	return nil
+}
+
+func (r *Resolver) set(f func()) []*resolverConn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+	var conns []*resolverConn
+	for conn := range r.conns {
+		conns = append(conns, conn)
+	}
+	return conns
+}
+
+// Built is how often the resolver was built.
+func (r *Resolver) Built() int { return int(r.built.Load()) }
+
+// Open is how many of those have not been closed.
+func (r *Resolver) Open() int { return int(r.built.Load() - r.closed.Load()) }
+
+// Asked is how often ResolveNow was called.
+func (r *Resolver) Asked() int { return int(r.asked.Load()) }
+
+type resolverConn struct {
+	r  *Resolver
+	cc resolver.ClientConn
+}
+
+func (c *resolverConn) ResolveNow(resolver.ResolveNowOptions) { c.r.asked.Add(1) }
+
+func (c *resolverConn) Close() {
+	c.r.closed.Add(1)
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	delete(c.r.conns, c)
+}
