@@ -162,19 +162,24 @@ func (ch *child) RemoveSubConn(sc balancer.SubConn) {
 }
 
 // ResolveNow reaches the resolver that the cluster's endpoints come from, and no
-// other. A policy that is being replaced has no say any more.
+// other.
 func (ch *child) ResolveNow(opts resolver.ResolveNowOptions) {
+	if !ch.resolveOwn(opts) {
+		ch.ClientConn.ResolveNow(opts)
+	}
+}
+
+// resolveOwn asks the cluster's own resolver, and returns false if the channel's
+// serves the cluster. A policy that is being replaced has no say any more.
+func (ch *child) resolveOwn(opts resolver.ResolveNowOptions) bool {
 	b, c := ch.cluster.parent, ch.cluster
 	b.mu.Lock()
-	latest, own := c.latestLocked() == ch, c.resolver
+	own, latest := c.resolver, c.latestLocked() == ch
 	b.mu.Unlock()
-	switch {
-	case !latest:
-	case own != nil:
+	if own != nil && latest {
 		own.resolveNow(opts)
-	default:
-		b.cc.ResolveNow(opts)
 	}
+	return own != nil
 }
 
 // Target is what the policy's endpoints were resolved from.

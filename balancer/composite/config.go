@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/roundrobin"
 	"google.golang.org/grpc/serviceconfig"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/grpc-composite/grpc-composite/internal/configjson"
@@ -103,7 +105,7 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 			return nil, fieldError(path+".name", `""`, "must not be empty")
 		}
 		if len(name) > maxNameLength {
-			return nil, fieldError(path+".name", fmt.Sprintf("%q", configjson.Shorten(name)), fmt.Sprintf("must be at most %d bytes long, and has %d", maxNameLength, len(name)))
+			return nil, fieldError(path+".name", strconv.Quote(name), fmt.Sprintf("must be at most %d bytes long, and has %d", maxNameLength, len(name)))
 		}
 		attempts := uint32(1)
 		if msg.Attempts != nil {
@@ -113,7 +115,7 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 			return nil, fieldError(path+".attempts", "0", "must be at least 1")
 		}
 		if slots += uint64(attempts); slots > plan.MaxSlots {
-			return nil, fieldError(path+".attempts", fmt.Sprint(attempts), fmt.Sprintf("must leave at most %d attempts in all clusters together, and makes %d", plan.MaxSlots, slots))
+			return nil, fieldError(path+".attempts", fmt.Sprint(attempts), fmt.Sprintf("must add up to at most %d with the attempts of the entries before, and makes %d", plan.MaxSlots, slots))
 		}
 		if _, ok := index[name]; ok {
 			if field := ownSetting(msg); field != "" {
@@ -152,7 +154,7 @@ func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 	if text := msg.GetTarget(); text != "" {
 		target, err := parseTarget(text)
 		if err != nil {
-			return c, &configError{&configjson.Error{Path: path + ".target", Value: fmt.Sprintf("%q", text), Err: err}}
+			return c, &configError{&configjson.Error{Path: path + ".target", Value: strconv.Quote(text), Err: err}}
 		}
 		c.target = target
 	}
@@ -164,15 +166,10 @@ func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 	if d := msg.GetConnectTimeout(); d != nil {
 		c.connectTimeout = d.AsDuration()
 		if c.connectTimeout < 0 {
-			return c, fieldError(path+".connectTimeout", fmt.Sprintf("%q", protoSeconds(c.connectTimeout)), "must not be negative")
+			return c, fieldError(path+".connectTimeout", protojson.Format(d), "must not be negative")
 		}
 	}
 	return c, nil
-}
-
-// protoSeconds writes a duration as protojson does.
-func protoSeconds(d time.Duration) string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.9f", d.Seconds()), "0"), ".") + "s"
 }
 
 // newChildConfig picks the first policy of the list that is registered and
@@ -188,7 +185,7 @@ func newChildConfig(list []*structpb.Struct, path string) (childConfig, error) {
 			return childConfig{}, fieldError(at, "", fmt.Sprintf("must have one key, the name of a policy, and has %d", n))
 		}
 		for name, value := range item.GetFields() {
-			asked = append(asked, fmt.Sprintf("%q", name))
+			asked = append(asked, strconv.Quote(name))
 			builder := balancer.Get(name)
 			if builder == nil {
 				continue

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
 )
 
@@ -16,6 +17,7 @@ type subConn struct {
 	// epoch changes when the connection's state does, and when another health
 	// listener is registered: what an older listener was told no longer counts.
 	epoch atomic.Uint64
+	ready bool // guarded by cluster.childMu
 }
 
 // unwrap returns the connection that the channel knows. A picker may return
@@ -65,11 +67,23 @@ func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balan
 		s.child.call(func() {
 			s.epoch.Add(1)
 			s.child.noteConnectionError(state.ConnectionError)
+			s.resolveAgain(state.ConnectivityState)
 			if listener == nil {
 				s.child.balancer.UpdateSubConnState(s, state) //nolint:staticcheck // for policies that still rely on it
 				return
 			}
 			listener(state)
 		})
+	}
+}
+
+// resolveAgain asks the cluster's own resolver for news when a connection is lost
+// or cannot be made: its host may have moved. gRPC-Go asks the channel's
+// resolver then, past all policies, and knows of no other.
+func (s *subConn) resolveAgain(state connectivity.State) {
+	lost := s.ready && state == connectivity.Idle
+	s.ready = state == connectivity.Ready
+	if lost || state == connectivity.TransientFailure {
+		s.child.resolveOwn(resolver.ResolveNowOptions{})
 	}
 }

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -29,31 +30,41 @@ var refusedSchemes = map[string]string{
 }
 
 // parseTarget reads a cluster's target as grpc.NewClient reads a channel's: a
-// registered scheme wins, and everything else is a name for dns. The error says
-// what the target must be.
+// registered scheme wins, and everything else is a name for dns. What can only
+// be meant as a URI is not taken for such a name, though. The error says what
+// the target must be.
 func parseTarget(text string) (*clusterTarget, error) {
-	var scheme string
-	if parsed, err := url.Parse(text); err == nil {
-		scheme = parsed.Scheme
-		if remedy, ok := refusedSchemes[scheme]; ok {
-			return nil, fmt.Errorf("%s", remedy)
+	parsed, err := url.Parse(text)
+	if err == nil {
+		if remedy, ok := refusedSchemes[parsed.Scheme]; ok {
+			return nil, errors.New(remedy)
 		}
-		if builder := resolver.Get(scheme); builder != nil {
+		if builder := resolver.Get(parsed.Scheme); builder != nil {
 			return newTarget(text, parsed, builder), nil
 		}
 	}
-	if m := schemeWithSlash.FindStringSubmatch(text); m != nil && resolver.Get(strings.ToLower(m[1])) == nil {
+	if m := schemeWithSlash.FindStringSubmatch(text); m != nil {
+		if err != nil {
+			return nil, unparsable(err)
+		}
 		return nil, fmt.Errorf("must have a scheme that a resolver is registered for, and none is for %q", m[1])
 	}
-	parsed, err := url.Parse("dns:///" + text)
-	if err != nil {
-		return nil, fmt.Errorf("must be a target URI, such as \"dns:///host:port\": %w", err)
+	if parsed, err = url.Parse("dns:///" + text); err != nil {
+		return nil, unparsable(err)
 	}
 	builder := resolver.Get("dns")
 	if builder == nil {
-		return nil, fmt.Errorf("must have a scheme: no resolver is registered for the default one, dns")
+		return nil, errors.New("must have a scheme: no resolver is registered for the default one, dns")
 	}
 	return newTarget(text, parsed, builder), nil
+}
+
+func unparsable(err error) error {
+	var cause *url.Error
+	if errors.As(err, &cause) {
+		err = cause.Err // the rest repeats the target
+	}
+	return fmt.Errorf(`must be a target URI, such as "dns:///host:port": %w`, err)
 }
 
 func newTarget(text string, parsed *url.URL, builder resolver.Builder) *clusterTarget {

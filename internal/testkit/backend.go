@@ -48,9 +48,8 @@ type Backend struct {
 
 	mu      sync.Mutex
 	server  *grpc.Server
-	replies []Reply
+	respond func(n int, c Call) Reply
 	calls   []Call
-	onCall  func(Call)
 }
 
 // Start starts a server that answers OK on a port of its own. It is stopped when
@@ -105,16 +104,15 @@ func (b *Backend) Restart(t testing.TB) {
 // Script sets the replies to the next attempts; past its end the last one
 // repeats. It forgets the calls that it has seen.
 func (b *Backend) Script(replies ...Reply) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.replies, b.calls = replies, nil
+	b.Respond(func(n int, _ Call) Reply { return replies[min(n, len(replies))-1] })
 }
 
-// OnCall has f called for each attempt before it is answered.
-func (b *Backend) OnCall(f func(Call)) {
+// Respond has f decide how the next attempts, which count from 1, are answered.
+// f runs on the server's goroutines. It forgets the calls that it has seen.
+func (b *Backend) Respond(f func(n int, c Call) Reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.onCall = f
+	b.respond, b.calls = f, nil
 }
 
 // Calls returns the attempts seen since the last Script.
@@ -133,15 +131,12 @@ func (b *Backend) next(ctx context.Context) Reply {
 	call := Call{Backend: b.Name, Metadata: md}
 	b.mu.Lock()
 	b.calls = append(b.calls, call)
-	reply, onCall := OK, b.onCall
-	if n := len(b.replies); n > 0 {
-		reply = b.replies[min(len(b.calls), n)-1]
-	}
+	n, respond := len(b.calls), b.respond
 	b.mu.Unlock()
-	if onCall != nil {
-		onCall(call)
+	if respond == nil {
+		return OK
 	}
-	return reply
+	return respond(n, call)
 }
 
 // answer carries a reply out, except for its message.
@@ -182,6 +177,11 @@ func (b *Backend) UnaryCall(ctx context.Context, _ *testpb.SimpleRequest) (*test
 		return nil, err
 	}
 	return &testpb.SimpleResponse{Hostname: b.Name}, nil
+}
+
+// EmptyCall answers OK and records nothing: it is for benchmarks.
+func (b *Backend) EmptyCall(context.Context, *testpb.Empty) (*testpb.Empty, error) {
+	return &testpb.Empty{}, nil
 }
 
 // FullDuplexCall answers each message with a message, and then as scripted.

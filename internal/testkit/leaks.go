@@ -12,6 +12,13 @@ import (
 // Main runs a package's tests and fails if goroutines of this module or of gRPC
 // are left when all are done. Call it from TestMain.
 func Main(m *testing.M) {
+	if os.Getenv(processEnv) != "" {
+		if err := serveProcess(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if code == 0 {
 		if left := leaked(10 * time.Second); len(left) > 0 {

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,11 +30,11 @@ type nopResolver struct{}
 func (nopResolver) ResolveNow(resolver.ResolveNowOptions) {}
 func (nopResolver) Close()                                {}
 
-// Resolver is a resolver that a test drives, under a scheme of its own. It keeps
+// Resolver is a resolver that a test drives, with a target of its own. It keeps
 // the last state and delivers it to whoever is built later. Its methods are safe
 // for concurrent use.
 type Resolver struct {
-	scheme string
+	id string
 
 	mu       sync.Mutex
 	conns    map[*resolverConn]bool
@@ -44,25 +45,42 @@ type Resolver struct {
 	built, closed, asked atomic.Int32
 }
 
-var schemes atomic.Int32
+// scheme is registered once, since gRPC's registry must not change while
+// channels are in use.
+const scheme = "testkit"
 
-// NewResolver registers a resolver.
+var (
+	resolvers   sync.Map // id to *Resolver
+	resolverIDs atomic.Int64
+)
+
+func init() { resolver.Register(byID{}) }
+
+type byID struct{}
+
+func (byID) Scheme() string { return scheme }
+
+func (byID) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
+	r, ok := resolvers.Load(target.Endpoint())
+	if !ok {
+		return nil, fmt.Errorf("testkit: no resolver %q", target.Endpoint())
+	}
+	return r.(*Resolver).build(cc, opts)
+}
+
+// NewResolver makes a resolver.
 func NewResolver(t testing.TB) *Resolver {
 	t.Helper()
-	n := schemes.Add(1)
-	r := &Resolver{scheme: "testkit-" + string(rune('a'+n/26/26%26)) + string(rune('a'+n/26%26)) + string(rune('a'+n%26)), conns: make(map[*resolverConn]bool)}
-	resolver.Register(r)
+	r := &Resolver{id: fmt.Sprintf("resolver-%d", resolverIDs.Add(1)), conns: make(map[*resolverConn]bool)}
+	resolvers.Store(r.id, r)
+	t.Cleanup(func() { resolvers.Delete(r.id) })
 	return r
 }
 
 // Target is a target that the resolver resolves.
-func (r *Resolver) Target() string { return r.scheme + ":///" }
+func (r *Resolver) Target() string { return scheme + ":///" + r.id }
 
-// Scheme is the resolver's own scheme.
-func (r *Resolver) Scheme() string { return r.scheme }
-
-// Build is called by a channel or a cluster.
-func (r *Resolver) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+func (r *Resolver) build(cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	r.built.Add(1)
 	r.mu.Lock()
 	last, err, buildErr := r.last, r.err, r.buildErr
@@ -87,6 +105,18 @@ func (r *Resolver) FailBuilds(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.buildErr = err
+}
+
+// Authority is what a channel with the resolver's target is called.
+func (r *Resolver) Authority() string { return r.id }
+
+// OneEndpoint is a state of one endpoint with several addresses.
+func OneEndpoint(addrs ...string) resolver.State {
+	var e resolver.Endpoint
+	for _, addr := range addrs {
+		e.Addresses = append(e.Addresses, resolver.Address{Addr: addr})
+	}
+	return resolver.State{Endpoints: []resolver.Endpoint{e}}
 }
 
 // Update delivers servers, and returns the error that came back.
