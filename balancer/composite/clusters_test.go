@@ -49,6 +49,21 @@ func call(t testing.TB, cc *grpc.ClientConn, opts ...grpc.CallOption) string {
 	return name
 }
 
+// connCounter is a server's stats handler that counts open connections.
+type connCounter struct{ open *atomic.Int32 }
+
+func (connCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (connCounter) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (connCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (c connCounter) HandleConn(_ context.Context, s stats.ConnStats) {
+	switch s.(type) {
+	case *stats.ConnBegin:
+		c.open.Add(1)
+	case *stats.ConnEnd:
+		c.open.Add(-1)
+	}
+}
+
 func TestSilentListenerIsWaitedForUntilTheConnectTimeout(t *testing.T) {
 	t.Parallel()
 	silent, accepted := testkit.BlackHole(t)
@@ -318,7 +333,7 @@ func TestServiceConfigOfAClusterIsIgnored(t *testing.T) {
 	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: r.Target()}}})
 	call(t, cc)
 	state := testkit.OneEndpoint(a.Addr)
-	state.ServiceConfig = r.Parse(t, `{"loadBalancingConfig": [{"no_such_policy": {}}]}`)
+	state.ServiceConfig = r.Parse(`{"loadBalancingConfig": [{"no_such_policy": {}}]}`)
 	if err := r.UpdateState(state); err != nil {
 		t.Errorf("endpoints with a service config: %v", err)
 	}
