@@ -68,7 +68,7 @@ func TestAttemptsGoToClusters(t *testing.T) {
 				case "H":
 					b.Script(early)
 				case "D":
-					target = "passthrough:///" + testkit.ClosedPort(t)
+					target = "passthrough:///" + testkit.ClosedPort
 				case "E":
 					target = testkit.EmptyTarget
 				}

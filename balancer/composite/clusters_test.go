@@ -105,7 +105,7 @@ func TestConnectingClusterIsWaitedForThoughAnotherFailed(t *testing.T) {
 	t.Parallel()
 	silent, _ := testkit.BlackHole(t)
 	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{
-		{Name: "a", Target: "passthrough:///" + testkit.ClosedPort(t)},
+		{Name: "a", Target: "passthrough:///" + testkit.ClosedPort},
 		{Name: "b", Target: "passthrough:///" + silent, More: map[string]any{"connectTimeout": "60s"}},
 	}})
 	ctx, cancel := context.WithTimeout(testkit.Context(t), 300*time.Millisecond)
@@ -150,7 +150,7 @@ func TestFlappingClusterIsNeverWaitedFor(t *testing.T) {
 	b := testkit.Start(t, "b")
 	var delayed delayedPicks
 	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{
-		{Name: "a", Target: "passthrough:///" + testkit.ClosedPort(t)},
+		{Name: "a", Target: "passthrough:///" + testkit.ClosedPort},
 		{Name: "b", Target: b.Target()},
 	}}, fastReconnect(), grpc.WithStatsHandler(&delayed))
 	call(t, cc)
@@ -294,7 +294,7 @@ func TestErrorsOfClustersAreTold(t *testing.T) {
 	unbuildable.FailBuilds(errors.New("zookeeper is asleep"))
 	silent, _ := testkit.BlackHole(t)
 	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{
-		{Name: "refused", Target: "passthrough:///" + testkit.ClosedPort(t)},
+		{Name: "refused", Target: "passthrough:///" + testkit.ClosedPort},
 		{Name: "failing", Target: failing.Target()},
 		{Name: "empty", Target: empty.Target()},
 		{Name: "unbuildable", Target: unbuildable.Target()},
@@ -459,7 +459,7 @@ func TestWaitForReady(t *testing.T) {
 
 func TestDeadlineHoldsWhileWaiting(t *testing.T) {
 	t.Parallel()
-	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: "passthrough:///" + testkit.ClosedPort(t)}}})
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: "passthrough:///" + testkit.ClosedPort}}})
 	ctx, cancel := context.WithTimeout(testkit.Context(t), 100*time.Millisecond)
 	defer cancel()
 	_, err := testkit.Unary(ctx, cc, grpc.WaitForReady(true))

@@ -44,7 +44,8 @@ type Backend struct {
 	Name string
 	Addr string
 
-	opts []grpc.ServerOption
+	opts     []grpc.ServerOption
+	register func(*grpc.Server)
 
 	mu      sync.Mutex
 	server  *grpc.Server
@@ -56,7 +57,13 @@ type Backend struct {
 // the test ends.
 func Start(t testing.TB, name string, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	b := &Backend{Name: name, opts: opts}
+	return StartWith(t, name, nil, opts...)
+}
+
+// StartWith is Start for a server with more services, which register adds.
+func StartWith(t testing.TB, name string, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
+	t.Helper()
+	b := &Backend{Name: name, opts: opts, register: register}
 	b.listen(t, "127.0.0.1:0")
 	t.Cleanup(b.Stop)
 	return b
@@ -64,12 +71,19 @@ func Start(t testing.TB, name string, opts ...grpc.ServerOption) *Backend {
 
 func (b *Backend) listen(t testing.TB, addr string) {
 	t.Helper()
-	lis, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatalf("server %s: %v", b.Name, err)
-	}
+	var lis net.Listener
+	Eventually(t, "server "+b.Name+" listens on "+addr, func() (ok bool) {
+		// The port of a stopped server may be in use for a moment, by a
+		// connection that somebody makes.
+		var err error
+		lis, err = net.Listen("tcp", addr)
+		return err == nil
+	})
 	server := grpc.NewServer(b.opts...)
 	testpb.RegisterTestServiceServer(server, b)
+	if b.register != nil {
+		b.register(server)
+	}
 	b.mu.Lock()
 	b.Addr, b.server = lis.Addr().String(), server
 	b.mu.Unlock()
@@ -231,16 +245,9 @@ func (b *Backend) StreamingInputCall(stream grpc.ClientStreamingServer[testpb.St
 	}
 }
 
-// ClosedPort returns an address on which nothing listens.
-func ClosedPort(t testing.TB) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
-}
+// ClosedPort is an address on which nothing listens: no server and no connection
+// is ever given a port that low.
+const ClosedPort = "127.0.0.1:1"
 
 // BlackHole returns the address of a listener that accepts connections and never
 // says a word on them. It reports each connection on the channel.
