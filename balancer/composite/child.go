@@ -153,7 +153,7 @@ func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOp
 
 // UpdateAddresses is the deprecated way for a policy to change a connection.
 func (ch *child) UpdateAddresses(sc balancer.SubConn, addrs []resolver.Address) {
-	sc.UpdateAddresses(addrs) //nolint:staticcheck // passes the deprecated call on
+	sc.UpdateAddresses(addrs)
 }
 
 // RemoveSubConn is the deprecated way for a policy to end a connection.
@@ -187,5 +187,5 @@ func (ch *child) Target() string {
 	if t := ch.cluster.target.Load(); t != nil {
 		return t.text
 	}
-	return ch.ClientConn.Target() //nolint:staticcheck // a method that policies may still call
+	return ch.ClientConn.Target()
 }

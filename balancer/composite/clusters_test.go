@@ -40,9 +40,9 @@ func (d *delayedPicks) TagConn(ctx context.Context, _ *stats.ConnTagInfo) contex
 func (d *delayedPicks) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // call makes a unary call that has to succeed, and returns the server's name.
-func call(t testing.TB, cc *grpc.ClientConn, opts ...grpc.CallOption) string {
+func call(t testing.TB, cc *grpc.ClientConn) string {
 	t.Helper()
-	name, err := testkit.Unary(testkit.Context(t), cc, opts...)
+	name, err := testkit.Unary(testkit.Context(t), cc)
 	if err != nil {
 		t.Fatal(err)
 	}

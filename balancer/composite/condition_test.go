@@ -65,6 +65,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
+	t.Helper()
 	b := &bench{t: t, channel: &fakeChannel{}, policy: testkit.NewPolicy(t)}
 	b.b = builder{}.Build(b.channel, balancer.BuildOptions{})
 	t.Cleanup(b.b.Close)

@@ -22,7 +22,7 @@ func init() { balancer.Register(stubPolicy{}) }
 // is any JSON object without the key "bad", whose value ends up in a stubError.
 type stubPolicy struct{ balancer.Builder }
 
-func (stubPolicy) Name() string { return "stub" }
+func (stubPolicy) Name() string { return "config_stub" }
 
 func (stubPolicy) ParseConfig(data json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {
 	var fields map[string]any
@@ -139,16 +139,16 @@ var rejectedConfigs = []struct{ name, input, want string }{
 	{"target has a bad escape after a refused scheme", `{"clusters":[{"name":"a","target":"xds:///host%2"}]}`, `composite: clusters[0].target: "xds:///host%2": must be a target URI, such as "dns:///host:port": invalid URL escape "%2"`},
 	{"target has a bad authority", `{"clusters":[{"name":"a","target":"dns://[::1/host"}]}`, `composite: clusters[0].target: "dns://[::1/host": must be a target URI, such as "dns:///host:port": missing ']' in host`},
 
-	{"childPolicy is an object", `{"clusters":[{"name":"a","childPolicy":{"stub":{}}}]}`, `composite: clusters[0].childPolicy: {"stub":{}}: must be a list`},
-	{"a policy is a string", `{"clusters":[{"name":"a","childPolicy":["stub"]}]}`, `composite: clusters[0].childPolicy[0]: "stub": must be an object`},
+	{"childPolicy is an object", `{"clusters":[{"name":"a","childPolicy":{"config_stub":{}}}]}`, `composite: clusters[0].childPolicy: {"config_stub":{}}: must be a list`},
+	{"a policy is a string", `{"clusters":[{"name":"a","childPolicy":["config_stub"]}]}`, `composite: clusters[0].childPolicy[0]: "config_stub": must be an object`},
 	{"a policy is null", `{"clusters":[{"name":"a","childPolicy":[null]}]}`, `composite: clusters[0].childPolicy[0]: null: must be an object`},
 	{"a policy without a key", `{"clusters":[{"name":"a","childPolicy":[{"none":{}},{}]}]}`, `composite: clusters[0].childPolicy[1]: must have one key, the name of a policy, and has 0`},
-	{"a policy with two keys", `{"clusters":[{"name":"a","childPolicy":[{"stub":{},"round_robin":{}}]}]}`, `composite: clusters[0].childPolicy[0]: must have one key, the name of a policy, and has 2`},
-	{"a policy with one key twice", `{"clusters":[{"name":"a","childPolicy":[{"stub":{},"stub":{}}]}]}`, `composite: clusters[0].childPolicy[0]: {"stub":{},"stub":{}}: must have each key once, text that is valid Unicode, and numbers in the range of a double`},
+	{"a policy with two keys", `{"clusters":[{"name":"a","childPolicy":[{"config_stub":{},"round_robin":{}}]}]}`, `composite: clusters[0].childPolicy[0]: must have one key, the name of a policy, and has 2`},
+	{"a policy with one key twice", `{"clusters":[{"name":"a","childPolicy":[{"config_stub":{},"config_stub":{}}]}]}`, `composite: clusters[0].childPolicy[0]: {"config_stub":{},"config_stub":{}}: must have each key once, text that is valid Unicode, and numbers in the range of a double`},
 	{"no supported policy", `{"clusters":[{"name":"a"},{"name":"b","childPolicy":[{"z_policy":{}},{"a_policy":{"x":1}}]}]}`, `composite: clusters[1].childPolicy: must name a policy that is registered, and none of these is: "z_policy", "a_policy"`},
-	{"a policy refuses its config", `{"clusters":[{"name":"a","childPolicy":[{"none":{}},{"stub":{"bad":"x"}}]}]}`, `composite: clusters[0].childPolicy[1]: must be a valid config for "stub": stub: bad is x`},
+	{"a policy refuses its config", `{"clusters":[{"name":"a","childPolicy":[{"none":{}},{"config_stub":{"bad":"x"}}]}]}`, `composite: clusters[0].childPolicy[1]: must be a valid config for "config_stub": stub: bad is x`},
 	{"a nested composite is wrong", `{"clusters":[{"name":"a"},{"name":"b","childPolicy":[{"composite":{"clusters":[{"name":"c"},{"name":"d","connectTimeout":"-1s"}]}}]}]}`, `composite: clusters[1].childPolicy[0]: must be a valid config for "composite": composite: clusters[1].connectTimeout: "-1s": must not be negative`},
-	{"a composite within a nested one is wrong", `{"clusters":[{"name":"a","childPolicy":[{"composite":{"clusters":[{"name":"b","childPolicy":[{"stub":{"bad":1}}]}]}}]}]}`, `composite: clusters[0].childPolicy[0]: must be a valid config for "composite": composite: clusters[0].childPolicy[0]: must be a valid config for "stub": stub: bad is 1`},
+	{"a composite within a nested one is wrong", `{"clusters":[{"name":"a","childPolicy":[{"composite":{"clusters":[{"name":"b","childPolicy":[{"config_stub":{"bad":1}}]}]}}]}]}`, `composite: clusters[0].childPolicy[0]: must be a valid config for "composite": composite: clusters[0].childPolicy[0]: must be a valid config for "config_stub": stub: bad is 1`},
 }
 
 func TestParseConfigRejects(t *testing.T) {
@@ -173,8 +173,8 @@ func TestParseConfigRejects(t *testing.T) {
 // however deep it is.
 func TestParseConfigErrorCause(t *testing.T) {
 	for _, tc := range []struct{ name, input string }{
-		{"a child", `{"clusters":[{"name":"a","childPolicy":[{"stub":{"bad":"x"}}]}]}`},
-		{"a child of a nested composite", `{"clusters":[{"name":"a","childPolicy":[{"composite":{"clusters":[{"name":"b","childPolicy":[{"stub":{"bad":"x"}}]}]}}]}]}`},
+		{"a child", `{"clusters":[{"name":"a","childPolicy":[{"config_stub":{"bad":"x"}}]}]}`},
+		{"a child of a nested composite", `{"clusters":[{"name":"a","childPolicy":[{"composite":{"clusters":[{"name":"b","childPolicy":[{"config_stub":{"bad":"x"}}]}]}}]}]}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +230,7 @@ func acceptedConfigs() []acceptedConfig {
 	one := []parsedCluster{{name: "a", policy: "round_robin", connectTimeout: time.Second}}
 	oneSlot := plan.NewSlots([]plan.Entry{{Cluster: 0, Attempts: 1}}, plan.Fail, true)
 	stub := func(fields map[string]any) []parsedCluster {
-		return []parsedCluster{{name: "a", policy: "stub", config: stubConfig{fields: fields}, connectTimeout: time.Second}}
+		return []parsedCluster{{name: "a", policy: "config_stub", config: stubConfig{fields: fields}, connectTimeout: time.Second}}
 	}
 	timeout := func(d time.Duration) []parsedCluster {
 		return []parsedCluster{{name: "a", policy: "round_robin", connectTimeout: d}}
@@ -245,9 +245,9 @@ func acceptedConfigs() []acceptedConfig {
 		{name: "enums without a meaning are the default", input: `{"clusters":[{"name":"a"}],"overflow":"OVERFLOW_UNSPECIFIED","noHost":0}`, clusters: one, slots: oneSlot},
 		{
 			name:  "everything set",
-			input: `{"clusters":[{"name":"a","target":"dns:///a:1","childPolicy":[{"stub":{"x":1}}],"attempts":2,"connectTimeout":"0.25s"},{"name":"b"}],"overflow":"ROUND_ROBIN","skipClustersWithoutHosts":false,"noHost":"FAIL_REQUEST"}`,
+			input: `{"clusters":[{"name":"a","target":"dns:///a:1","childPolicy":[{"config_stub":{"x":1}}],"attempts":2,"connectTimeout":"0.25s"},{"name":"b"}],"overflow":"ROUND_ROBIN","skipClustersWithoutHosts":false,"noHost":"FAIL_REQUEST"}`,
 			clusters: []parsedCluster{
-				{name: "a", target: "dns:///a:1", policy: "stub", config: stubConfig{fields: map[string]any{"x": 1.0}}, connectTimeout: 250 * time.Millisecond},
+				{name: "a", target: "dns:///a:1", policy: "config_stub", config: stubConfig{fields: map[string]any{"x": 1.0}}, connectTimeout: 250 * time.Millisecond},
 				{name: "b", policy: "round_robin", connectTimeout: time.Second},
 			},
 			slots:       plan.NewSlots([]plan.Entry{{Cluster: 0, Attempts: 2}, {Cluster: 1, Attempts: 1}}, plan.RoundRobin, false),
@@ -255,8 +255,8 @@ func acceptedConfigs() []acceptedConfig {
 		},
 		{
 			name:        "names in snake case",
-			input:       `{"clusters":[{"name":"a","child_policy":[{"stub":{}}],"connect_timeout":"2s"}],"skip_clusters_without_hosts":false,"no_host":"FAIL_REQUEST"}`,
-			clusters:    []parsedCluster{{name: "a", policy: "stub", config: stubConfig{fields: map[string]any{}}, connectTimeout: 2 * time.Second}},
+			input:       `{"clusters":[{"name":"a","child_policy":[{"config_stub":{}}],"connect_timeout":"2s"}],"skip_clusters_without_hosts":false,"no_host":"FAIL_REQUEST"}`,
+			clusters:    []parsedCluster{{name: "a", policy: "config_stub", config: stubConfig{fields: map[string]any{}}, connectTimeout: 2 * time.Second}},
 			slots:       plan.NewSlots([]plan.Entry{{Cluster: 0, Attempts: 1}}, plan.Fail, false),
 			failRequest: true,
 		},
@@ -274,17 +274,17 @@ func acceptedConfigs() []acceptedConfig {
 			slots:    plan.NewSlots([]plan.Entry{{Cluster: 0, Attempts: 1}, {Cluster: 0, Attempts: 1}, {Cluster: 1, Attempts: 1}, {Cluster: 0, Attempts: 2}}, plan.Fail, true),
 		},
 		{name: "connectTimeout of zero", input: `{"clusters":[{"name":"a","connectTimeout":"0s"}]}`, clusters: timeout(0), slots: oneSlot},
-		{name: "connectTimeout of less than nothing's half", input: `{"clusters":[{"name":"a","connectTimeout":"-0s"}]}`, clusters: timeout(0), slots: oneSlot},
+		{name: "connectTimeout of minus zero", input: `{"clusters":[{"name":"a","connectTimeout":"-0s"}]}`, clusters: timeout(0), slots: oneSlot},
 		{name: "connectTimeout of a nanosecond", input: `{"clusters":[{"name":"a","connectTimeout":"0.000000001s"}]}`, clusters: timeout(1), slots: oneSlot},
 		{name: "connectTimeout longer than Go can tell", input: `{"clusters":[{"name":"a","connectTimeout":"315576000000s"}]}`, clusters: timeout(1<<63 - 1), slots: oneSlot},
 
-		{name: "the first registered policy", input: `{"clusters":[{"name":"a","childPolicy":[{"none":{}},{"stub":{"x":"y"}},{"round_robin":{}}]}]}`, clusters: stub(map[string]any{"x": "y"}), slots: oneSlot},
-		{name: "what follows the first registered policy is not looked at", input: `{"clusters":[{"name":"a","childPolicy":[{"stub":{}},{},{"stub":{"bad":1}}]}]}`, clusters: stub(map[string]any{}), slots: oneSlot},
-		{name: "a policy with the config null", input: `{"clusters":[{"name":"a","childPolicy":[{"stub":null}]}]}`, clusters: stub(nil), slots: oneSlot},
+		{name: "the first registered policy", input: `{"clusters":[{"name":"a","childPolicy":[{"none":{}},{"config_stub":{"x":"y"}},{"round_robin":{}}]}]}`, clusters: stub(map[string]any{"x": "y"}), slots: oneSlot},
+		{name: "what follows the first registered policy is not looked at", input: `{"clusters":[{"name":"a","childPolicy":[{"config_stub":{}},{},{"config_stub":{"bad":1}}]}]}`, clusters: stub(map[string]any{}), slots: oneSlot},
+		{name: "a policy with the config null", input: `{"clusters":[{"name":"a","childPolicy":[{"config_stub":null}]}]}`, clusters: stub(nil), slots: oneSlot},
 		{name: "a policy that has no config", input: `{"clusters":[{"name":"a","childPolicy":[{"round_robin":{"x":1}}]}]}`, clusters: one, slots: oneSlot},
 		{
 			name:  "a policy's config of all kinds",
-			input: `{"clusters":[{"name":"a","childPolicy":[{"stub":{"list":[1,-0.5,1e21],"none":null,"yes":true,"text":"<\ud83d\ude00>","snake_case":{}}}]}]}`,
+			input: `{"clusters":[{"name":"a","childPolicy":[{"config_stub":{"list":[1,-0.5,1e21],"none":null,"yes":true,"text":"<\ud83d\ude00>","snake_case":{}}}]}]}`,
 			clusters: stub(map[string]any{
 				"list": []any{1.0, -0.5, 1e21}, "none": nil, "yes": true, "text": "<😀>", "snake_case": map[string]any{},
 			}),
@@ -350,13 +350,13 @@ func TestChildConfigEqual(t *testing.T) {
 		name, a, b string // values of childPolicy
 		want       bool
 	}{
-		{"the same text", `[{"stub":{"x":1}}]`, `[{"stub":{"x":1}}]`, true},
-		{"other space and order", `[{"stub":{"x":1,"y":2}}]`, `[ { "stub" : { "y" : 2.0, "x" : 1 } } ]`, true},
-		{"another value", `[{"stub":{"x":1}}]`, `[{"stub":{"x":2}}]`, false},
-		{"another policy", `[{"stub":{}}]`, `[{"pick_first":{}}]`, false},
+		{"the same text", `[{"config_stub":{"x":1}}]`, `[{"config_stub":{"x":1}}]`, true},
+		{"other space and order", `[{"config_stub":{"x":1,"y":2}}]`, `[ { "config_stub" : { "y" : 2.0, "x" : 1 } } ]`, true},
+		{"another value", `[{"config_stub":{"x":1}}]`, `[{"config_stub":{"x":2}}]`, false},
+		{"another policy", `[{"config_stub":{}}]`, `[{"pick_first":{}}]`, false},
 		{"the default written out", `[]`, `[{"round_robin":{}}]`, true},
-		{"unsupported policies before it", `[{"none":{}},{"stub":{}}]`, `[{"stub":{}}]`, true},
-		{"others after it", `[{"stub":{}},{"round_robin":{}}]`, `[{"stub":{}}]`, true},
+		{"unsupported policies before it", `[{"none":{}},{"config_stub":{}}]`, `[{"config_stub":{}}]`, true},
+		{"others after it", `[{"config_stub":{}},{"round_robin":{}}]`, `[{"config_stub":{}}]`, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -104,6 +104,7 @@ func code(name string) codes.Code {
 }
 
 func replayEnvoy(t *testing.T, s envoyScenario) {
+	t.Helper()
 	var run envoyRun
 	service := testkit.Service{
 		More: map[string]any{"noHost": "FAIL_REQUEST", "skipClustersWithoutHosts": s.SkipClustersWithoutHosts},

@@ -69,7 +69,7 @@ func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balan
 			s.child.noteConnectionError(state.ConnectionError)
 			s.resolveAgain(state.ConnectivityState)
 			if listener == nil {
-				s.child.balancer.UpdateSubConnState(s, state) //nolint:staticcheck // for policies that still rely on it
+				s.child.balancer.UpdateSubConnState(s, state)
 				return
 			}
 			listener(state)

@@ -18,6 +18,7 @@ const roundRobin = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 // unaryContenders returns a bare channel and a composite one with the same child
 // policy, to the same server in a process of its own.
 func unaryContenders(b *testing.B) (bare, composite func() error) {
+	b.Helper()
 	addr := testkit.StartProcess(b)
 	target := "passthrough:///" + addr
 	client := func(cc *grpc.ClientConn) func() error {

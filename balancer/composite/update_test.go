@@ -26,10 +26,10 @@ type liveConfig struct {
 }
 
 // dialLive opens a channel whose resolver delivers the service's config.
-func dialLive(t testing.TB, s testkit.Service, opts ...grpc.DialOption) *liveConfig {
+func dialLive(t testing.TB, s testkit.Service) *liveConfig {
 	t.Helper()
 	l := &liveConfig{resolver: testkit.NewResolver(t)}
-	l.cc = dialTarget(t, l.resolver.Target(), s, opts...)
+	l.cc = dialTarget(t, l.resolver.Target(), s)
 	_ = l.resolver.UpdateState(resolver.State{})
 	l.cc.Connect()
 	testkit.Eventually(t, "the resolver is built", func() bool { return l.resolver.Built() > 0 })

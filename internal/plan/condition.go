@@ -6,13 +6,13 @@ import "google.golang.org/grpc/connectivity"
 type Condition uint8
 
 const (
-	// NoHost: attempts pass the cluster over.
+	// NoHost means that attempts pass the cluster over.
 	NoHost Condition = iota
-	// HasHost: the cluster's child policy is READY.
+	// HasHost means that the cluster's child policy is READY.
 	HasHost
-	// Connecting: attempts wait for the cluster.
+	// Connecting means that attempts wait for the cluster.
 	Connecting
-	// Idle: like Connecting, but nothing happens until an attempt comes and
+	// Idle is like Connecting, but nothing happens until an attempt comes and
 	// asks the cluster to connect.
 	Idle
 )
