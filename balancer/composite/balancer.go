@@ -68,7 +68,8 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	}
 
 	b.mu.Lock()
-	b.config, b.clusters, b.dirty = cfg, clusters, true
+	b.dirty = b.dirty || b.config == nil || b.config.text != cfg.text
+	b.config, b.clusters = cfg, clusters
 	for _, c := range clusters {
 		c.releaseLocked()
 	}

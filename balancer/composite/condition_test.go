@@ -211,6 +211,26 @@ func TestBurstOfReportsMakesOnePicker(t *testing.T) {
 	})
 }
 
+// TestUnchangedConfigPublishesNothing has a resolver that delivers the same again.
+func TestUnchangedConfigPublishesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		_ = b.update(nil)
+		b.policy.Child(t, 0).Report(ready, nil)
+		before := b.channel.count()
+		for range 10 {
+			_ = b.update(nil)
+		}
+		if got := b.channel.count() - before; got != 0 {
+			t.Errorf("%d pickers: want none", got)
+		}
+		_ = b.update(map[string]any{"connectTimeout": "2s"})
+		if got := b.channel.count() - before; got != 1 {
+			t.Errorf("%d pickers: want one for another config", got)
+		}
+	})
+}
+
 func TestConnectTimeoutChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

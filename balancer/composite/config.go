@@ -31,6 +31,7 @@ type lbConfig struct {
 	clusters    []clusterConfig // each name once, in the order of the list
 	slots       *plan.Slots     // over the indexes of clusters
 	failRequest bool            // NoHost is FAIL_REQUEST
+	text        string          // the JSON, by which a config is known to be unchanged
 }
 
 // clusterConfig is the config of one cluster.
@@ -73,7 +74,7 @@ func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err err
 	if len(msg.GetClusters()) == 0 {
 		return nil, nil, fieldError("clusters", "", "must list at least one cluster")
 	}
-	cfg = &lbConfig{failRequest: msg.GetNoHost() == pb.LoadBalancingConfig_FAIL_REQUEST}
+	cfg = &lbConfig{text: string(data), failRequest: msg.GetNoHost() == pb.LoadBalancingConfig_FAIL_REQUEST}
 	entries, err := cfg.addClusters(msg.GetClusters())
 	if err != nil {
 		return nil, nil, err

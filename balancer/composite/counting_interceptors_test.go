@@ -1,0 +1,213 @@
+package composite_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// retrying is an interceptor that tries an RPC up to n times.
+func retrying(n int) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
+		for range n {
+			if err = invoker(ctx, method, req, reply, cc, opts...); err == nil {
+				break
+			}
+		}
+		return err
+	}
+}
+
+// retryingStreams does the same for streams that cannot be opened or fail before
+// their first message.
+func retryingStreams(n int) grpc.StreamClientInterceptor {
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (s grpc.ClientStream, err error) {
+		for range n {
+			if s, err = streamer(ctx, desc, cc, method, opts...); err != nil {
+				continue
+			}
+			if err = s.RecvMsg(&testpb.StreamingOutputCallResponse{}); err == nil {
+				return s, nil
+			}
+		}
+		return nil, err
+	}
+}
+
+// TestRetryInterceptor checks that an interceptor which retries advances if it
+// comes after DialOptions, and starts over if it comes before.
+func TestRetryInterceptor(t *testing.T) {
+	after := func(n int) []grpc.DialOption {
+		return append(composite.DialOptions(), grpc.WithChainUnaryInterceptor(retrying(n)))
+	}
+	before := func(n int) []grpc.DialOption {
+		return append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(retrying(n))}, composite.DialOptions()...)
+	}
+	outside := func(n int) []grpc.DialOption {
+		return append(composite.DialOptions(), grpc.WithUnaryInterceptor(retrying(n)))
+	}
+	aborted := testkit.Reply{Code: codes.Aborted, Message: "scripted"}
+	for _, tc := range []struct {
+		name     string
+		opts     []grpc.DialOption
+		replies  []testkit.Reply // one for each cluster
+		attempts int             // of the retry policy
+		counts   string
+		code     codes.Code
+		parts    []string
+	}{
+		{name: "after", opts: after(3), replies: []testkit.Reply{testkit.U, testkit.U, testkit.OK}, counts: "1/1/1"},
+		{name: "after, with few tries", opts: after(2), replies: []testkit.Reply{testkit.U, testkit.U, testkit.OK}, counts: "1/1/0", code: codes.Unavailable},
+		{name: "before", opts: before(3), replies: []testkit.Reply{testkit.U, testkit.U, testkit.OK}, counts: "3/0/0", code: codes.Unavailable},
+		{name: "given by WithUnaryInterceptor, which is always before", opts: outside(3), replies: []testkit.Reply{testkit.U, testkit.U, testkit.OK}, counts: "3/0/0", code: codes.Unavailable},
+		{name: "after, with a retry policy", opts: after(2), replies: []testkit.Reply{testkit.U, testkit.U, testkit.U, testkit.OK}, attempts: 2, counts: "1/1/1/1"},
+		{name: "before, with a retry policy", opts: before(2), replies: []testkit.Reply{testkit.U, testkit.U, testkit.OK}, attempts: 2, counts: "2/2/0", code: codes.Unavailable},
+		{name: "after, past the end", opts: after(3), replies: []testkit.Reply{testkit.U, aborted}, counts: "1/1", code: codes.Aborted, parts: []string{"scripted", "past the end"}},
+		{name: "after, further past the end", opts: after(5), replies: []testkit.Reply{testkit.U, testkit.U}, counts: "1/1", code: codes.Unavailable, parts: []string{"scripted", "past the end"}},
+		{name: "after, further past the end, with a code that a picker may not use", opts: after(5), replies: []testkit.Reply{testkit.U, aborted}, counts: "1/1", code: codes.Aborted, parts: []string{"scripted", "past the end"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var backends []*testkit.Backend
+			for i, reply := range tc.replies {
+				b := testkit.Start(t, string(rune('a'+i)))
+				b.Script(reply)
+				backends = append(backends, b)
+			}
+			s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: tc.attempts}
+			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
+			checkError(t, unaryRPC(testkit.Context(t), cc), tc.code, tc.parts...)
+			if got := testkit.Counts(backends...); got != tc.counts {
+				t.Errorf("calls %s: want %s", got, tc.counts)
+			}
+		})
+	}
+}
+
+// TestStreamRetryInterceptor checks the same for streams.
+func TestStreamRetryInterceptor(t *testing.T) {
+	retry := grpc.WithChainStreamInterceptor(retryingStreams(2))
+	for _, tc := range []struct {
+		name   string
+		opts   []grpc.DialOption
+		counts string
+		code   codes.Code
+	}{
+		{"after", append(composite.DialOptions(), retry), "1/1", codes.OK},
+		{"before", append([]grpc.DialOption{retry}, composite.DialOptions()...), "2/0", codes.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			backends := startScripted(t, "U OK")
+			s := testkit.Service{Clusters: testkit.Clusters(backends...)}
+			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
+			checkError(t, download(testkit.Context(t), cc), tc.code)
+			if got := testkit.Counts(backends...); got != tc.counts {
+				t.Errorf("calls %s: want %s", got, tc.counts)
+			}
+		})
+	}
+}
+
+// hedging is an interceptor that sends an RPC n times at once.
+func hedging(n int) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, _ any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() { errs[i] = invoker(ctx, method, req, &testpb.SimpleResponse{}, cc, opts...) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// TestHedgingInterceptor checks that RPCs that run at once inside one
+// interceptor take a cluster each.
+func TestHedgingInterceptor(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		servers string
+		n       int
+		counts  string
+	}{
+		{"two of three", "OK OK OK", 2, "1/1/0"},
+		{"all of three", "OK OK OK", 3, "1/1/1"},
+		{"with a retry", "U OK OK", 2, "1/1/1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			backends := startScripted(t, tc.servers)
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3},
+				grpc.WithChainUnaryInterceptor(hedging(tc.n)))
+			if err := unaryRPC(testkit.Context(t), cc); err != nil {
+				t.Error(err)
+			}
+			if got := testkit.Counts(backends...); got != tc.counts {
+				t.Errorf("calls %s: want %s", got, tc.counts)
+			}
+		})
+	}
+}
+
+// calling is an interceptor that calls another channel first.
+func calling(other *grpc.ClientConn) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if err := unaryRPC(ctx, other); err != nil {
+			return err
+		}
+		return invoker(ctx, method, req, reply, cc, opts...)
+	}
+}
+
+// callingCredentials do the same from within an attempt.
+type callingCredentials struct{ other *grpc.ClientConn }
+
+var _ credentials.PerRPCCredentials = callingCredentials{}
+
+func (c callingCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	return nil, unaryRPC(ctx, c.other)
+}
+
+func (callingCredentials) RequireTransportSecurity() bool { return false }
+
+// TestNestedRPC checks that an RPC which is made on the way of another one, to a
+// channel with clusters of its own, is counted for itself.
+func TestNestedRPC(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		option func(other *grpc.ClientConn) grpc.DialOption
+		nested string // counts
+	}{
+		{"by an interceptor", func(other *grpc.ClientConn) grpc.DialOption { return grpc.WithChainUnaryInterceptor(calling(other)) }, "1/1/0"},
+		{"by each attempt", func(other *grpc.ClientConn) grpc.DialOption {
+			return grpc.WithPerRPCCredentials(callingCredentials{other})
+		}, "2/2/0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			inner := startScripted(t, "U OK OK")
+			outer := startScripted(t, "OK U OK")
+			other := dial(t, testkit.Service{Clusters: testkit.Clusters(inner...), Attempts: 3})
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(outer...), Attempts: 3}, tc.option(other))
+			if err := unaryRPC(composite.WithAttempt(testkit.Context(t), 2), cc); err != nil {
+				t.Error(err)
+			}
+			if got := testkit.Counts(inner...); got != tc.nested {
+				t.Errorf("nested calls %s: want %s", got, tc.nested)
+			}
+			if got := testkit.Counts(outer...); got != "0/1/1" {
+				t.Errorf("calls %s: want 0/1/1", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package composite_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
+)
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// between returns what is between two marks.
+func between(t *testing.T, text, begin, end string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, begin)
+	if !ok {
+		t.Fatalf("no %q", begin)
+	}
+	inside, _, ok := strings.Cut(rest, end)
+	if !ok {
+		t.Fatalf("no %q after %q", end, begin)
+	}
+	return strings.TrimSpace(inside)
+}
+
+func TestReadmeShowsTheCompiledExample(t *testing.T) {
+	t.Parallel()
+	code := between(t, readFile(t, "example_test.go"), "// begin\n", "// end\n")
+	shown := between(t, readFile(t, "../../README.md"), "<!-- example: balancer/composite/example_test.go -->\n```go\n", "\n```\n")
+	if code != shown {
+		t.Errorf("README.md shows\n%s\nwhile the example is\n%s", shown, code)
+	}
+	cc, err := Dial(insecure.NewCredentials())
+	if err != nil {
+		t.Fatalf("the example does not work: %v", err)
+	}
+	if err := cc.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadmeHasEachField keeps the table of the config complete.
+func TestReadmeHasEachField(t *testing.T) {
+	t.Parallel()
+	readme := readFile(t, "../../README.md")
+	check := func(prefix string, m protoreflect.MessageDescriptor) {
+		for i := range m.Fields().Len() {
+			field := m.Fields().Get(i)
+			name := prefix + field.JSONName()
+			if field.IsList() {
+				name += "[]"
+			}
+			if !strings.Contains(readme, "| `"+name+"` |") {
+				t.Errorf("README.md does not explain the field %s", name)
+			}
+		}
+	}
+	check("", (&pb.LoadBalancingConfig{}).ProtoReflect().Descriptor())
+	check("clusters[].", (&pb.Cluster{}).ProtoReflect().Descriptor())
+}
