@@ -9,7 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -29,7 +32,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var parts []string
-	for _, part := range []string{e.Path, Shorten(e.Value), e.Want} {
+	for _, part := range []string{e.Path, shorten(e.Value), e.Want} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -43,22 +46,29 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Shorten cuts a value that is too long to be shown in an error.
-func Shorten(s string) string {
+// shorten cuts a value that is too long to be shown in an error, between two
+// runes. What is left is valid UTF-8, whatever the config has.
+func shorten(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxShown {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxShown], "") + "..."
+	end := maxShown
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
 }
 
 // Unmarshal reads data into the message and returns the paths of the fields that
 // the message does not have. An error is an *Error.
 func Unmarshal(data []byte, message proto.Message) (unknown []string, err error) {
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
+	// Only the syntax is checked here: a number that is too large for Go may be
+	// in a field that nobody reads.
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return nil, &Error{Want: fmt.Sprintf("must be valid JSON, which ends at byte %d", syntax.Offset)}
+			err = fmt.Errorf("byte %d: %w", syntax.Offset, err)
 		}
 		return nil, &Error{Want: "must be valid JSON", Err: err}
 	}
@@ -77,19 +87,16 @@ type reader struct {
 func (r *reader) object(data json.RawMessage, m protoreflect.Message, path string) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return &Error{Path: path, Value: string(data), Want: "must be an object"}
+		return &Error{Path: path, Value: shown(data), Want: "must be an object"}
 	}
-	seen := make(map[protoreflect.FieldNumber]bool)
+	seen := make(map[protoreflect.FieldNumber]string) // the name that was used
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
 			return &Error{Path: path, Want: "must be an object", Err: err}
 		}
 		name := key.(string) // the keys of a well-formed object are strings
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
+		at := join(path, name)
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return &Error{Path: at, Want: "must be a value", Err: err}
@@ -103,10 +110,13 @@ func (r *reader) object(data json.RawMessage, m protoreflect.Message, path strin
 			r.unknown = append(r.unknown, at)
 			continue
 		}
-		if seen[field.Number()] {
+		switch before, ok := seen[field.Number()]; {
+		case ok && before == name:
 			return &Error{Path: at, Want: "must be given once"}
+		case ok:
+			return &Error{Path: at, Want: fmt.Sprintf("must be given once, and %q is the same field", before)}
 		}
-		seen[field.Number()] = true
+		seen[field.Number()] = name
 		if string(value) == "null" {
 			continue // the default, as in protojson
 		}
@@ -136,7 +146,7 @@ func (r *reader) field(value json.RawMessage, m protoreflect.Message, field prot
 func (r *reader) list(value json.RawMessage, m protoreflect.Message, field protoreflect.FieldDescriptor, path string) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(value, &items); err != nil {
-		return &Error{Path: path, Value: string(value), Want: "must be a list"}
+		return &Error{Path: path, Value: shown(value), Want: "must be a list"}
 	}
 	list := m.Mutable(field).List()
 	for i, item := range items {
@@ -147,12 +157,11 @@ func (r *reader) list(value json.RawMessage, m protoreflect.Message, field proto
 			}
 			continue
 		}
-		leaf, err := leaf(append(append(json.RawMessage("["), item...), ']'), m, field, at)
+		leaf, err := leaf(item, m, field, at)
 		if err != nil {
-			err.Value = string(item)
 			return err
 		}
-		list.Append(leaf.List().Get(0))
+		list.Append(leaf)
 	}
 	return nil
 }
@@ -163,30 +172,66 @@ func isStruct(field protoreflect.FieldDescriptor) bool {
 	return field.Message() != nil && !field.IsMap() && field.Message().ParentFile().Package() != "google.protobuf"
 }
 
-// leaf lets protojson read one field.
-func leaf(value json.RawMessage, m protoreflect.Message, field protoreflect.FieldDescriptor, path string) (protoreflect.Value, *Error) {
-	one := m.New()
-	bad := &Error{Path: path, Value: string(value), Want: want(field)}
-	data := fmt.Appendf(nil, "{%q:%s}", field.JSONName(), value)
-	if err := protojson.Unmarshal(data, one.Interface()); err != nil {
-		return protoreflect.Value{}, bad
+// leaf reads one field, or one item of a field that is a list.
+func leaf(value json.RawMessage, m protoreflect.Message, field protoreflect.FieldDescriptor, path string) (protoreflect.Value, error) {
+	if v, ok := readLeaf(value, m, field); ok {
+		return v, nil
 	}
-	read := one.Get(field)
-	if enum := field.Enum(); enum != nil && enum.Values().ByNumber(read.Enum()) == nil {
-		return protoreflect.Value{}, bad
-	}
-	return read, nil
+	return protoreflect.Value{}, &Error{Path: path, Value: shown(value), Want: want(field, value)}
 }
 
-// want says what a field may hold.
-func want(field protoreflect.FieldDescriptor) string {
+// readLeaf lets protojson read it.
+func readLeaf(value json.RawMessage, m protoreflect.Message, field protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
+	format := "{%q:%s}"
+	if field.IsList() {
+		format = "{%q:[%s]}"
+	}
+	one := m.New()
+	if err := protojson.Unmarshal(fmt.Appendf(nil, format, field.JSONName(), value), one.Interface()); err != nil {
+		return v, false
+	}
+	v = one.Get(field)
+	if field.IsList() {
+		v = v.List().Get(0)
+	}
+	enum := field.Enum()
+	return v, enum == nil || enum.Values().ByNumber(v.Enum()) != nil
+}
+
+// shown is the form in which an error shows a value: on one line.
+func shown(value json.RawMessage) string {
+	var line bytes.Buffer
+	_ = json.Compact(&line, value) // known to be well-formed
+	return line.String()
+}
+
+// plainKey is what a path shows as it is.
+var plainKey = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_-]{1,%d}$`, maxShown))
+
+// join adds a key to a path.
+func join(path, key string) string {
+	if !plainKey.MatchString(key) {
+		key = strconv.Quote(shorten(key))
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// want says what a field may hold, to somebody who wrote a value that it may
+// not.
+func want(field protoreflect.FieldDescriptor, value json.RawMessage) string {
 	switch field.Kind() {
 	case protoreflect.BoolKind:
 		return "must be true or false"
 	case protoreflect.StringKind:
+		if value[0] == '"' {
+			return "must be valid Unicode"
+		}
 		return "must be a string"
 	case protoreflect.Uint32Kind:
-		return "must be a whole number from 0 to 4294967295"
+		return "must be a whole number, not negative, and at most 4294967295"
 	case protoreflect.EnumKind:
 		var names []string
 		for i := range field.Enum().Values().Len() {
@@ -196,10 +241,14 @@ func want(field protoreflect.FieldDescriptor) string {
 		}
 		return "must be one of " + strings.Join(names, ", ")
 	case protoreflect.MessageKind:
-		if field.Message().FullName() == "google.protobuf.Duration" {
-			return `must be a duration in seconds, such as "1.5s"`
+		switch {
+		case field.Message().FullName() == "google.protobuf.Duration":
+			return `must be a duration in seconds, such as "1.5s", and at most "315576000000s"`
+		case value[0] == '{':
+			return "must have each key once, text that is valid Unicode, and numbers in the range of a double"
+		default:
+			return "must be an object"
 		}
-		return "must be an object"
 	default:
 		return "must be a valid " + field.Kind().String()
 	}
