@@ -185,7 +185,7 @@ func (ch *child) resolveOwn(opts resolver.ResolveNowOptions) bool {
 // Target is what the policy's endpoints were resolved from.
 func (ch *child) Target() string {
 	if t := ch.cluster.target.Load(); t != nil {
-		return t.text
+		return t.Text
 	}
 	return ch.ClientConn.Target()
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
 
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/serializer"
 )
@@ -30,7 +31,7 @@ type cluster struct {
 	name   string
 
 	// target is the current target, nil for the channel's own resolver.
-	target atomic.Pointer[clusterTarget]
+	target atomic.Pointer[clustertarget.Target]
 	// asking is set while a pick's request to connect is being carried out.
 	asking atomic.Bool
 	// events carries health updates from the channel to the child.
@@ -107,9 +108,9 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 
 // setTarget replaces the resolver if the target has changed. The old endpoints
 // serve until the new resolver delivers. The caller holds childMu.
-func (c *cluster) setTarget(target *clusterTarget) {
+func (c *cluster) setTarget(target *clustertarget.Target) {
 	old := c.target.Load()
-	if old != nil && target != nil && old.text == target.text {
+	if old != nil && target != nil && old.Text == target.Text {
 		return
 	}
 	c.target.Store(target)
@@ -412,7 +413,7 @@ func (c *cluster) stamp(addrs []resolver.Address) []resolver.Address {
 	stamped := make([]resolver.Address, len(addrs))
 	for i, a := range addrs {
 		if a.ServerName == "" {
-			a.ServerName = target.authority
+			a.ServerName = target.Authority
 		}
 		stamped[i] = a
 	}
@@ -433,8 +434,8 @@ func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpo
 func (c *cluster) buildOptions() balancer.BuildOptions {
 	opts := c.parent.opts
 	if target := c.target.Load(); target != nil {
-		opts.Target = target.parsed
-		opts.Authority = target.authority
+		opts.Target = target.Parsed
+		opts.Authority = target.Authority
 	}
 	return opts
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
@@ -37,7 +38,7 @@ type lbConfig struct {
 // clusterConfig is the config of one cluster.
 type clusterConfig struct {
 	name           string
-	target         *clusterTarget // nil: the channel's own resolver
+	target         *clustertarget.Target // nil: the channel's own resolver
 	child          childConfig
 	connectTimeout time.Duration
 }
@@ -153,7 +154,7 @@ func ownSetting(msg *pb.Cluster) string {
 func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 	c := clusterConfig{name: msg.GetName(), connectTimeout: defaultConnectTimeout}
 	if text := msg.GetTarget(); text != "" {
-		target, err := parseTarget(text)
+		target, err := clustertarget.Parse(text)
 		if err != nil {
 			return c, &configError{&configjson.Error{Path: path + ".target", Value: strconv.Quote(text), Err: err}}
 		}

@@ -202,7 +202,7 @@ func parsedClusters(cfg *lbConfig) []parsedCluster {
 	for _, c := range cfg.clusters {
 		p := parsedCluster{name: c.name, policy: c.child.builder.Name(), config: c.child.config, connectTimeout: c.connectTimeout}
 		if c.target != nil {
-			p.target = c.target.text
+			p.target = c.target.Text
 		}
 		list = append(list, p)
 	}

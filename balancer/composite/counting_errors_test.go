@@ -15,7 +15,10 @@ import (
 // has the last attempt's status as the server sent it, though gRPC-Go turns some
 // codes into INTERNAL when they come from a picker (gRFC A54).
 func TestLastStatusIsKept(t *testing.T) {
-	kinds := map[string]rpcKind{"unary": unaryRPC, "bidi": receiveRPC, "server streaming": download}
+	kinds := []struct {
+		name string
+		call rpc
+	}{{"unary", unaryRPC}, {"bidi", receiveRPC}, {"server streaming", download}}
 	for _, tc := range []struct {
 		name   string
 		config string // the code's name in a config
@@ -27,8 +30,8 @@ func TestLastStatusIsKept(t *testing.T) {
 		{"not allowed, either", "FAILED_PRECONDITION", codes.FailedPrecondition},
 		{"what the others are turned into", "INTERNAL", codes.Internal},
 	} {
-		for kind, call := range kinds {
-			t.Run(tc.name+"/"+kind, func(t *testing.T) {
+		for _, kind := range kinds {
+			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
 				backends := startAll(t, "one", "two")
 				reply := func(name string) testkit.Reply {
@@ -38,8 +41,8 @@ func TestLastStatusIsKept(t *testing.T) {
 				for _, b := range backends {
 					b.Script(reply(b.Name))
 				}
-				cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 5, Retryable: []string{tc.config}})
-				err := call(testkit.Context(t), cc)
+				cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 5, Retryable: []string{tc.config}})
+				err := kind.call(testkit.Context(t), cc)
 				checkError(t, err, tc.code, "past the end of the list of 2 (one; two)", "attempt 3")
 				checkStatus(t, err, reply("two"))
 				if got := testkit.Counts(backends...); got != "1/1" {
@@ -78,7 +81,7 @@ func TestLastDetailsAreKept(t *testing.T) {
 	for _, b := range backends {
 		b.Script(testkit.Reply{Code: codes.ResourceExhausted, Message: "slow down", Details: []*testpb.SimpleRequest{want}})
 	}
-	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 2, Retryable: []string{"RESOURCE_EXHAUSTED"}})
+	cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 2, Retryable: []string{"RESOURCE_EXHAUSTED"}})
 	err := unaryRPC(testkit.Context(t), cc)
 	checkError(t, err, codes.ResourceExhausted, "slow down")
 	details := status.Convert(err).Details()

@@ -27,17 +27,17 @@ func retrying(n int) grpc.UnaryClientInterceptor {
 	}
 }
 
-// retryingStreams does the same for streams that cannot be opened or fail before
-// their first message.
+// retryingStreams does the same for streams, until one has response headers.
 func retryingStreams(n int) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (s grpc.ClientStream, err error) {
 		for range n {
 			if s, err = streamer(ctx, desc, cc, method, opts...); err != nil {
 				continue
 			}
-			if err = s.RecvMsg(&testpb.StreamingOutputCallResponse{}); err == nil {
+			if md, _ := s.Header(); md != nil {
 				return s, nil
 			}
+			err = s.RecvMsg(&testpb.StreamingOutputCallResponse{})
 		}
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func TestRetryInterceptor(t *testing.T) {
 				b.Script(reply)
 				backends = append(backends, b)
 			}
-			s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: tc.attempts}
+			s := testkit.Service{Clusters: patient(backends), Attempts: tc.attempts}
 			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, unaryRPC(testkit.Context(t), cc), tc.code, tc.parts...)
 			if got := testkit.Counts(backends...); got != tc.counts {
@@ -108,9 +108,10 @@ func TestStreamRetryInterceptor(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			backends := startScripted(t, "U OK")
-			s := testkit.Service{Clusters: testkit.Clusters(backends...)}
+			backends[1].Script(testkit.Reply{Headers: true})
+			s := testkit.Service{Clusters: patient(backends)}
 			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
-			checkError(t, download(testkit.Context(t), cc), tc.code)
+			checkError(t, bidiRPC(testkit.Context(t), cc), tc.code)
 			if got := testkit.Counts(backends...); got != tc.counts {
 				t.Errorf("calls %s: want %s", got, tc.counts)
 			}
@@ -147,7 +148,7 @@ func TestHedgingInterceptor(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			backends := startScripted(t, tc.servers)
-			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3},
+			cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3},
 				grpc.WithChainUnaryInterceptor(hedging(tc.n)))
 			if err := unaryRPC(testkit.Context(t), cc); err != nil {
 				t.Error(err)
@@ -197,8 +198,8 @@ func TestNestedRPC(t *testing.T) {
 			t.Parallel()
 			inner := startScripted(t, "U OK OK")
 			outer := startScripted(t, "OK U OK")
-			other := dial(t, testkit.Service{Clusters: testkit.Clusters(inner...), Attempts: 3})
-			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(outer...), Attempts: 3}, tc.option(other))
+			other := dial(t, testkit.Service{Clusters: patient(inner), Attempts: 3})
+			cc := dial(t, testkit.Service{Clusters: patient(outer), Attempts: 3}, tc.option(other))
 			if err := unaryRPC(composite.WithAttempt(testkit.Context(t), 2), cc); err != nil {
 				t.Error(err)
 			}

@@ -13,11 +13,9 @@ import (
 )
 
 // rawClusters is a list of clusters in which one, at an index, is a raw server.
-// It may take its time to connect again after the connection was lost: an
-// attempt waits for it.
 func rawClusters(raw *testkit.RawServer, at int, backends []*testkit.Backend) []testkit.Cluster {
-	cluster := testkit.Cluster{Name: raw.Name, Target: raw.Target(), More: map[string]any{"connectTimeout": "20s"}}
-	return slices.Insert(testkit.Clusters(backends...), at, cluster)
+	own := patient([]*testkit.Backend{{Name: raw.Name, Addr: raw.Addr}})
+	return slices.Insert(patient(backends), at, own...)
 }
 
 // TestBrokenServers checks what counts as an attempt when a server does not
@@ -32,6 +30,10 @@ func TestBrokenServers(t *testing.T) {
 		closed     = testkit.RawClose
 		badGateway = testkit.RawBadGateway
 	)
+	kinds := []struct {
+		name string
+		call rpc
+	}{{"unary", unaryRPC}, {"bidi", bidiRPC}}
 	disabled := []grpc.DialOption{grpc.WithDisableRetry()}
 	for _, tc := range []struct {
 		name      string
@@ -61,13 +63,13 @@ func TestBrokenServers(t *testing.T) {
 		{name: "a stream that was reset", raw: []testkit.RawReply{reset}, servers: "U OK", retryable: []string{"INTERNAL", "UNAVAILABLE"}, streams: 1, counts: "1/1"},
 		{name: "a stream that was reset, which is not retryable", raw: []testkit.RawReply{reset}, servers: "OK OK", streams: 1, counts: "0/0", code: codes.Internal, parts: []string{"RST_STREAM"}},
 	} {
-		for kind, call := range rpcKinds {
-			t.Run(tc.name+"/"+kind, func(t *testing.T) {
+		for _, kind := range kinds {
+			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
 				raw := testkit.StartRaw(t, "raw", tc.raw...)
 				backends := startScripted(t, tc.servers)
 				s := testkit.Service{Clusters: rawClusters(raw, tc.at, backends), Attempts: 3, Retryable: tc.retryable}
-				err := call(testkit.Context(t), dial(t, s, tc.opts...))
+				err := kind.call(testkit.Context(t), dial(t, s, tc.opts...))
 				checkError(t, err, tc.code, tc.parts...)
 				if got := raw.Streams(); got != tc.streams {
 					t.Errorf("%d streams: want %d", got, tc.streams)
@@ -83,15 +85,15 @@ func TestBrokenServers(t *testing.T) {
 // TestSilentServer checks that an attempt without an answer lasts until the
 // caller gives up, and that nothing follows it.
 func TestSilentServer(t *testing.T) {
-	for kind, call := range rpcKinds {
-		t.Run(kind, func(t *testing.T) {
+	for _, kind := range rpcKinds {
+		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			raw := testkit.StartRaw(t, "raw", testkit.RawSilence)
 			backends := startScripted(t, "OK OK")
 			cc := dial(t, testkit.Service{Clusters: rawClusters(raw, 0, backends), Attempts: 3})
 			ctx, cancel := context.WithCancel(testkit.Context(t))
 			result := make(chan error, 1)
-			go func() { result <- call(ctx, cc) }()
+			go func() { result <- kind.call(ctx, cc) }()
 			testkit.Eventually(t, "a stream", func() bool { return raw.Streams() == 1 })
 			cancel()
 			checkError(t, <-result, codes.Canceled)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/serializer"
 )
 
@@ -15,7 +16,7 @@ import (
 // resolver reports to.
 type clusterResolver struct {
 	cluster *cluster
-	target  *clusterTarget
+	target  *clustertarget.Target
 
 	// calls makes the calls into the resolver take turns, on a goroutine of
 	// their own: a resolver that is slow to build holds up no other cluster,
@@ -27,7 +28,7 @@ type clusterResolver struct {
 	failures int
 }
 
-func newClusterResolver(c *cluster, target *clusterTarget) *clusterResolver {
+func newClusterResolver(c *cluster, target *clustertarget.Target) *clusterResolver {
 	return &clusterResolver{cluster: c, target: target}
 }
 
@@ -39,19 +40,19 @@ func (r *clusterResolver) build() {
 		return
 	}
 	b := r.cluster.parent
-	built, err := r.target.builder.Build(r.target.parsed, r, resolver.BuildOptions{
+	built, err := r.target.Builder.Build(r.target.Parsed, r, resolver.BuildOptions{
 		DisableServiceConfig: true,
 		DialCreds:            b.opts.DialCreds,
 		CredsBundle:          b.opts.CredsBundle,
 		Dialer:               b.opts.Dialer,
-		Authority:            r.target.authority,
+		Authority:            r.target.Authority,
 		MetricsRecorder:      b.cc.MetricsRecorder(),
 	})
 	if err == nil {
 		r.resolver, r.failures = built, 0
 		return
 	}
-	r.ReportError(fmt.Errorf("resolver for %q: %w", r.target.text, err))
+	r.ReportError(fmt.Errorf("resolver for %q: %w", r.target.Text, err))
 	r.retry = time.AfterFunc(r.delay(), func() { r.calls.Schedule(r.build) })
 	r.failures++
 }

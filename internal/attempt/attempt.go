@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 )
 
@@ -89,7 +90,11 @@ func (a *Attempt) Nested() bool { return a.depth > 0 }
 // EndRPC makes err what the caller is told if gRPC-Go refuses its code and
 // reports INTERNAL in its place (gRFC A54).
 func (a *Attempt) EndRPC(err error) {
-	a.ledger.mu.Lock()
-	a.ledger.ended = err
-	a.ledger.mu.Unlock()
+	l := a.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ended) == maxEnded {
+		l.ended = slices.Delete(l.ended, 0, 1)
+	}
+	l.ended = append(l.ended, err)
 }

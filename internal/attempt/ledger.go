@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -22,6 +23,10 @@ func WithStart(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, startKey{}, n)
 }
 
+// maxEnded is how many pickers' errors a ledger remembers. There is one for each
+// stream that runs at once, and an interceptor that hedges runs no more.
+const maxEnded = 64
+
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
 // streams that are opened below that interceptor share it. It is the context of
 // the RPC and its methods are safe for concurrent use.
@@ -39,9 +44,9 @@ type Ledger struct {
 	// failure is how the attempt that was settled last failed; nil if none
 	// has, or if the last one did not fail.
 	failure *Failure
-	// ended is the error that a picker ended the RPC with, if gRPC would not
-	// let that error's code through.
-	ended error
+	// ended are the errors that pickers ended streams of the RPC with, the
+	// latest maxEnded of them. gRPC may not let their codes through.
+	ended []error
 
 	// first is the first attempt. Most RPCs have no other, and so need no
 	// allocation but the ledger's.
@@ -183,6 +188,7 @@ func (l *Ledger) end(a *Attempt, err error) {
 	}
 	a.ended = true
 	if err != nil {
+		err = l.restoreLocked(err)
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
 	}
 	l.failure = a.outcome
@@ -194,14 +200,19 @@ func (l *Ledger) result(err error) error {
 		return nil
 	}
 	l.mu.Lock()
-	ended := l.ended
-	l.mu.Unlock()
-	// gRPC-Go puts the text of a picker's error of which it does not allow
-	// the code into an INTERNAL status; any other error is not ours.
-	if ended == nil || !isReplacement(err, ended) {
-		return err
+	defer l.mu.Unlock()
+	return l.restoreLocked(err)
+}
+
+// restoreLocked returns the picker's error that gRPC-Go replaced by err, or err
+// itself if it is no such replacement. The caller holds l.mu.
+func (l *Ledger) restoreLocked(err error) error {
+	for _, ended := range slices.Backward(l.ended) {
+		if isReplacement(err, ended) {
+			return ended
+		}
 	}
-	return ended
+	return err
 }
 
 // Failure is how an attempt failed.

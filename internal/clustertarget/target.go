@@ -1,4 +1,6 @@
-package composite
+// Package clustertarget reads the targets of clusters: gRPC target URIs, as
+// grpc.NewClient reads a channel's.
+package clustertarget
 
 import (
 	"errors"
@@ -10,13 +12,13 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// clusterTarget is where a cluster's endpoints come from: a parsed target and
-// the resolver builder for its scheme.
-type clusterTarget struct {
-	text      string // as written in the config
-	parsed    resolver.Target
-	builder   resolver.Builder
-	authority string // what the cluster's servers are called in TLS and :authority
+// Target is where a cluster's endpoints come from: a parsed target and the
+// resolver builder for its scheme. It is immutable.
+type Target struct {
+	Text      string // as written in the config
+	Parsed    resolver.Target
+	Builder   resolver.Builder
+	Authority string // what the cluster's servers are called in TLS and :authority
 }
 
 // schemeWithSlash matches targets that can only be meant as a URI.
@@ -25,15 +27,16 @@ var schemeWithSlash = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*):/`)
 // refusedSchemes are those whose resolvers deliver a service config and nothing
 // that a cluster could use, with what to do instead.
 var refusedSchemes = map[string]string{
-	"xds":       `must not be an "xds:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
-	"composite": `must not be a "composite:" target, whose state is a service config, which a cluster cannot use: list its clusters here, or nest them with "childPolicy": [{"composite": {...}}]`,
+	"xds":        `must not be an "xds:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
+	"google-c2p": `must not be a "google-c2p:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
+	"composite":  `must not be a "composite:" target, whose state is a service config, which a cluster cannot use: list its clusters here, or nest them with "childPolicy": [{"composite": {...}}]`,
 }
 
-// parseTarget reads a cluster's target as grpc.NewClient reads a channel's: a
+// Parse reads a cluster's target as grpc.NewClient reads a channel's: a
 // registered scheme wins, and everything else is a name for dns. What can only
 // be meant as a URI is not taken for such a name, though. The error says what
 // the target must be.
-func parseTarget(text string) (*clusterTarget, error) {
+func Parse(text string) (*Target, error) {
 	parsed, err := url.Parse(text)
 	if err == nil {
 		if remedy, ok := refusedSchemes[parsed.Scheme]; ok {
@@ -67,16 +70,16 @@ func unparsable(err error) error {
 	return fmt.Errorf(`must be a target URI, such as "dns:///host:port": %w`, err)
 }
 
-func newTarget(text string, parsed *url.URL, builder resolver.Builder) *clusterTarget {
-	t := &clusterTarget{text: text, parsed: resolver.Target{URL: *parsed}, builder: builder}
-	endpoint := t.parsed.Endpoint()
+func newTarget(text string, parsed *url.URL, builder resolver.Builder) *Target {
+	t := &Target{Text: text, Parsed: resolver.Target{URL: *parsed}, Builder: builder}
+	endpoint := t.Parsed.Endpoint()
 	switch o, ok := builder.(resolver.AuthorityOverrider); {
 	case ok:
-		t.authority = o.OverrideAuthority(t.parsed)
+		t.Authority = o.OverrideAuthority(t.Parsed)
 	case strings.HasPrefix(endpoint, ":"):
-		t.authority = "localhost" + encodeAuthority(endpoint)
+		t.Authority = "localhost" + encodeAuthority(endpoint)
 	default:
-		t.authority = encodeAuthority(endpoint)
+		t.Authority = encodeAuthority(endpoint)
 	}
 	return t
 }

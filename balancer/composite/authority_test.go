@@ -1,0 +1,82 @@
+package composite_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// TestAuthorityOnTheWire compares what a server is called by a cluster and by a
+// plain channel to the same target.
+func TestAuthorityOnTheWire(t *testing.T) {
+	backend := testkit.Start(t, "server")
+	_, port, err := net.SplitHostPort(backend.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, input, want string }{
+		{"passthrough", "passthrough:///" + backend.Addr, backend.Addr},
+		{"no scheme", backend.Addr, backend.Addr},
+		{"dns", "dns:///" + backend.Addr, backend.Addr},
+		{"a port alone", "passthrough:///:" + port, "localhost:" + port},
+		{"unix", "unix:" + listenUnix(t, backend), "localhost"},
+		{"escapes", "testkit-host://" + backend.Addr + "/a b%2F%C3%A9", "a%20b%2F%C3%A9"},
+		{"a resolver that overrides", "testkit-host-override://" + backend.Addr + "/x", "override.x"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			service := testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: tc.input}}}
+			opts := append(composite.DialOptions(), grpc.WithDefaultServiceConfig(service.JSON()))
+			for _, channel := range []struct {
+				name string
+				cc   *grpc.ClientConn
+			}{
+				{"a channel", testkit.Dial(t, tc.input, grpc.WithNoProxy())},
+				{"a cluster", testkit.Dial(t, "composite:///", append(opts, grpc.WithNoProxy())...)},
+			} {
+				if got := authorityOf(testkit.Context(t), t, channel.cc, backend); got != tc.want {
+					t.Errorf("%s to %q calls the server %q: want %q", channel.name, tc.input, got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// authorityOf makes a call and returns the authority that the server saw.
+func authorityOf(ctx context.Context, t *testing.T, cc *grpc.ClientConn, backend *testkit.Backend) string {
+	t.Helper()
+	backend.Script(testkit.OK)
+	if _, err := testkit.Unary(ctx, cc, grpc.WaitForReady(true)); err != nil {
+		t.Fatal(err)
+	}
+	calls := backend.Calls()
+	if len(calls) != 1 || len(calls[0].Metadata[":authority"]) != 1 {
+		t.Fatalf("the server saw %+v: want one call with an authority", calls)
+	}
+	return calls[0].Metadata[":authority"][0]
+}
+
+// listenUnix has the server answer on a socket too, and returns its path.
+func listenUnix(t *testing.T, backend *testkit.Backend) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	lis, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	testpb.RegisterTestServiceServer(server, backend)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(lis) // ends by Stop
+	}()
+	t.Cleanup(func() { server.Stop(); <-done })
+	return path
+}
