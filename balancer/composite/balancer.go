@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/balancer"
-	"google.golang.org/grpc/resolver"
 
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -16,6 +16,10 @@ import (
 type compositeBalancer struct {
 	cc   balancer.ClientConn
 	opts balancer.BuildOptions
+
+	// reported has the tags of endpoints that were warned about. Only calls
+	// from the channel use it.
+	reported map[string]bool
 
 	// publishMu is held while a picker is made and handed to the channel, so
 	// that pickers arrive in the order in which they were made. Whoever waits
@@ -59,10 +63,11 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	}
 	b.mu.Unlock()
 
+	b.checkCredentials(cfg)
 	var errs []error
-	endpoints := channelEndpoints(cfg, s.ResolverState)
+	share := b.shareEndpoints(cfg, s.ResolverState)
 	for i, c := range clusters {
-		if err := c.update(cfg.clusters[i], endpoints); err != nil {
+		if err := c.update(cfg.clusters[i], share(cfg.clusters[i].name)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -85,20 +90,17 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	return errors.Join(errs...)
 }
 
-// channelEndpoints returns what the channel's resolver has for the clusters
-// without a target: all of it if there is one such cluster, and no endpoints if
-// there are several, since nothing tells which one they belong to.
-func channelEndpoints(cfg *lbConfig, state resolver.State) resolver.State {
-	targetless := 0
-	for _, c := range cfg.clusters {
-		if c.target == nil {
-			targetless++
-		}
+// checkCredentials warns about transport credentials for clusters that are not in
+// the config. A policy inside another composite one leaves that to the outer one,
+// which knows all names.
+func (b *compositeBalancer) checkCredentials(cfg *lbConfig) {
+	creds, ok := b.opts.DialCreds.(*transportCredentials)
+	if _, nested := b.cc.(*child); !ok || nested {
+		return
 	}
-	if targetless > 1 {
-		state.Endpoints, state.Addresses = nil, nil
+	for name := range creds.byCluster {
+		creds.unknown.check("NewTransportCredentials", name, cfg.names)
 	}
-	return state
 }
 
 // ResolverError concerns the clusters whose endpoints come from the channel's
@@ -117,10 +119,18 @@ func (b *compositeBalancer) ResolverError(err error) {
 // created with a StateListener, as all are here.
 func (b *compositeBalancer) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
 
-// ExitIdle asks all clusters to connect.
+// ExitIdle asks the first slot's cluster to connect, and all that are not lazy.
 func (b *compositeBalancer) ExitIdle() {
-	for _, c := range b.current() {
-		c.exitIdle()
+	for i, c := range b.current() {
+		b.mu.Lock()
+		lazy := c.lazy
+		b.mu.Unlock()
+		switch {
+		case !lazy:
+			c.exitIdle()
+		case i == 0: // the list begins with the first slot's cluster
+			c.connect()
+		}
 	}
 }
 
@@ -185,10 +195,13 @@ func (b *compositeBalancer) stateLocked() balancer.State {
 		conditions[i] = c.view.condition
 		p.clusters[i] = pickCluster{
 			cluster:   c,
+			identity:  attempt.Cluster{Name: c.name, Known: b.config.names},
+			metadata:  b.config.clusters[i].metadata,
 			condition: c.view.condition,
 			reason:    c.view.reason,
 			picker:    c.view.picker,
 			passOn:    c.view.condition == plan.Idle && c.connectTimeout == 0,
+			lazy:      c.lazy,
 		}
 		usable[i] = c.view.condition != plan.NoHost
 	}

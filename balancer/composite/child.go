@@ -107,7 +107,7 @@ func (ch *child) UpdateState(state balancer.State) {
 	case connectivity.TransientFailure:
 		ch.failed = true
 	case connectivity.Idle:
-		if !wasIdle {
+		if !wasIdle && !c.lazy {
 			b.goLocked(ch.exitIdle)
 		}
 	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report
@@ -130,6 +130,7 @@ func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOp
 	b := ch.cluster.parent
 	sc := &subConn{child: ch}
 	opts.StateListener = sc.stateListener(opts.StateListener)
+	opts.CredsBundle = bundleFor(b.opts.DialCreds, opts.CredsBundle, ch.cluster.name)
 	if ch.isClosed() {
 		return nil, fmt.Errorf("composite: cluster %q: a policy that is closed cannot create connections", ch.cluster.name)
 	}

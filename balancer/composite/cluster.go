@@ -34,6 +34,8 @@ type cluster struct {
 	target atomic.Pointer[clustertarget.Target]
 	// asking is set while a pick's request to connect is being carried out.
 	asking atomic.Bool
+	// used is set by picks from a lazy cluster, and cleared when that is noted.
+	used atomic.Bool
 	// events carries health updates from the channel to the child.
 	events serializer.Serializer
 
@@ -45,7 +47,8 @@ type cluster struct {
 	endpoints resolver.State // the latest
 	resolved  bool           // endpoints were delivered, if only an empty list
 
-	// All that follows is guarded by parent.mu.
+	// All that follows is guarded by parent.mu. What changes the resolver or the
+	// children, or closes the cluster, holds childMu as well.
 
 	resolver         *clusterResolver // nil for the channel's own
 	current, pending *child           // pending replaces current when it can
@@ -53,6 +56,10 @@ type cluster struct {
 	unresolved       bool             // resolving failed and nothing was ever delivered
 	empty            bool             // the latest list of endpoints is empty
 	closed           bool
+	lazy             bool
+	asleep           bool        // lazy, and not asked yet: no child, no resolver at work
+	lastUsed         time.Time   // when a lazy cluster was asked or last seen in use
+	bedtime          *time.Timer // looks whether a lazy cluster is in use
 
 	// held counts the calls that hold back what the children report until they
 	// are done, so that nothing in between is published.
@@ -75,10 +82,11 @@ type cluster struct {
 	state connectivity.State // the child's, in view
 }
 
+// newCluster returns a cluster that does nothing until it is updated.
 func newCluster(parent *compositeBalancer, name string) *cluster {
-	c := &cluster{parent: parent, name: name, since: time.Now()}
-	c.view.condition = plan.Connecting
-	c.state = connectivity.Connecting
+	c := &cluster{parent: parent, name: name, asleep: true}
+	c.view.condition = plan.Idle
+	c.state = connectivity.Idle
 	return c
 }
 
@@ -92,13 +100,28 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 	c.config = cfg
 	c.parent.mu.Lock()
 	c.connectTimeout = cfg.connectTimeout
+	wasLazy := c.lazy
+	c.lazy = cfg.lazy
+	asleep := c.asleep
 	c.parent.mu.Unlock()
 
 	c.setTarget(cfg.target)
 	if cfg.target == nil {
-		return c.deliver(endpoints)
+		c.note(endpoints)
 	}
-	if c.resolved && !previous.child.equal(cfg.child) {
+	switch {
+	case asleep && !cfg.lazy:
+		return c.wake()
+	case asleep:
+		return nil
+	case cfg.lazy && !wasLazy:
+		c.watchUse()
+	}
+	changed := c.resolved && !previous.child.equal(cfg.child)
+	if cfg.target == nil {
+		return c.push()
+	}
+	if changed {
 		if err := c.push(); err != nil {
 			logger.Warningf("cluster %q: its policy refused the new config: %v", c.name, err)
 		}
@@ -114,14 +137,21 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 		return
 	}
 	c.target.Store(target)
-	var next *clusterResolver
-	if target != nil {
-		next = newClusterResolver(c, target)
-	}
-	c.parent.mu.Lock()
+	c.replaceResolver(target)
+}
+
+// replaceResolver closes the resolver and starts one for the target, unless that
+// is nil or the cluster is asleep. The caller holds childMu.
+func (c *cluster) replaceResolver(target *clustertarget.Target) {
+	b := c.parent
+	b.mu.Lock()
 	previous := c.resolver
-	c.resolver = next
-	c.parent.mu.Unlock()
+	c.resolver = nil
+	if target != nil && !c.asleep {
+		c.resolver = newClusterResolver(c, target)
+	}
+	next := c.resolver
+	b.mu.Unlock()
 	if previous != nil {
 		previous.close()
 	}
@@ -130,11 +160,14 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 	}
 }
 
-// deliver hands new endpoints to the child. The caller holds childMu.
-func (c *cluster) deliver(endpoints resolver.State) error {
+// note keeps new endpoints. The caller holds childMu.
+func (c *cluster) note(endpoints resolver.State) {
 	c.endpoints = endpoints
 	c.resolved = true
-	return c.push()
+	c.parent.mu.Lock()
+	defer c.parent.mu.Unlock()
+	c.unresolved, c.resolveErr = false, nil
+	c.empty = len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0
 }
 
 // push brings config and endpoints to the child, which it builds or replaces if
@@ -142,8 +175,6 @@ func (c *cluster) deliver(endpoints resolver.State) error {
 func (c *cluster) push() error {
 	c.parent.mu.Lock()
 	ch := c.latestLocked()
-	c.unresolved, c.resolveErr = false, nil
-	c.empty = len(c.endpoints.Endpoints) == 0 && len(c.endpoints.Addresses) == 0
 	c.parent.mu.Unlock()
 
 	if builder := c.config.child.builder; ch == nil || ch.builder.Name() != builder.Name() {
@@ -161,10 +192,13 @@ func (c *cluster) push() error {
 		// New endpoints are a new chance for a policy that connects only when
 		// it is picked from, and that no pick would reach any more.
 		ch.failed = false
-		c.since, c.asked = time.Time{}, false
+		if !c.asked {
+			c.since = time.Time{}
+		}
 	}
+	connect := idle && (!c.lazy || c.asked)
 	c.parent.mu.Unlock()
-	if idle {
+	if connect {
 		ch.balancer.ExitIdle()
 	}
 	return err
@@ -199,69 +233,43 @@ func (c *cluster) fail(err error) {
 	}
 }
 
-// exitIdle asks the cluster to connect.
-func (c *cluster) exitIdle() {
-	c.parent.mu.Lock()
-	ch := c.latestLocked()
-	c.parent.mu.Unlock()
-	if ch != nil {
-		ch.exitIdle()
-	}
-}
-
-// ask is called by a pick that comes to an idle cluster. It takes no lock of
-// its own: the first of any number of picks has it done.
-func (c *cluster) ask() {
-	if c.asking.CompareAndSwap(false, true) {
-		go c.connect()
-	}
-}
-
-// connect carries out what ask asks for.
-func (c *cluster) connect() {
-	b := c.parent
-	b.mu.Lock()
-	if c.closed {
-		b.mu.Unlock()
-		return
-	}
-	c.asked = true
-	c.since = time.Now()
-	c.settleLocked()
-	b.mu.Unlock()
-	b.publish()
-	c.exitIdle()
-}
-
 // close ends the cluster: its resolver, its children and their connections. RPCs
 // in flight go on to their end.
 func (c *cluster) close() {
+	c.childMu.Lock()
+	defer c.childMu.Unlock()
 	b := c.parent
 	b.mu.Lock()
 	c.closed = true
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	children := [2]*child{c.pending, c.current}
-	c.pending, c.current = nil, nil
-	for _, ch := range children {
-		if ch != nil {
-			ch.closed = true
+	for _, timer := range []*time.Timer{c.timer, c.bedtime} {
+		if timer != nil {
+			timer.Stop()
 		}
 	}
+	children := c.dismissLocked()
 	own := c.resolver
 	b.mu.Unlock()
 
 	if own != nil {
 		own.close()
 	}
-	c.childMu.Lock()
-	defer c.childMu.Unlock()
 	for _, ch := range children {
+		ch.close()
+	}
+}
+
+// dismissLocked takes the children from the cluster, for the caller to close
+// once it holds no more than childMu. The caller holds parent.mu.
+func (c *cluster) dismissLocked() []*child {
+	var children []*child
+	for _, ch := range []*child{c.pending, c.current} {
 		if ch != nil {
-			ch.close()
+			ch.closed = true
+			children = append(children, ch)
 		}
 	}
+	c.pending, c.current = nil, nil
+	return children
 }
 
 // latestLocked is the child that gets endpoints. The caller holds parent.mu.
@@ -315,6 +323,9 @@ func (c *cluster) settleLocked() {
 	c.swapLocked()
 	now := time.Now()
 	state, picker := connectivity.Connecting, balancer.Picker(nil)
+	if c.asleep {
+		state = connectivity.Idle
+	}
 	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty}
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
@@ -323,6 +334,8 @@ func (c *cluster) settleLocked() {
 	switch {
 	case state == connectivity.Ready:
 		c.since, c.asked = time.Time{}, false
+	case c.state == connectivity.Ready && state == connectivity.Idle && c.lazy:
+		c.since, c.asked = time.Time{}, false // until an attempt needs it again
 	case c.state == connectivity.Ready:
 		c.since, c.asked = now, false
 	case c.since.IsZero() && state == connectivity.Connecting:

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/roundrobin"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/serviceconfig"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -32,7 +33,21 @@ type lbConfig struct {
 	clusters    []clusterConfig // each name once, in the order of the list
 	slots       *plan.Slots     // over the indexes of clusters
 	failRequest bool            // NoHost is FAIL_REQUEST
+	names       []string        // all, those of composite policies inside included
 	text        string          // the JSON, by which a config is known to be unchanged
+}
+
+// allNames returns the names of all clusters, those of a composite policy inside
+// another included.
+func (c *lbConfig) allNames() []string {
+	var names []string
+	for _, cluster := range c.clusters {
+		names = append(names, cluster.name)
+		if inner, ok := cluster.child.config.(*lbConfig); ok {
+			names = append(names, inner.names...)
+		}
+	}
+	return names
 }
 
 // clusterConfig is the config of one cluster.
@@ -41,6 +56,8 @@ type clusterConfig struct {
 	target         *clustertarget.Target // nil: the channel's own resolver
 	child          childConfig
 	connectTimeout time.Duration
+	lazy           bool
+	metadata       metadata.MD // nil if there is none
 }
 
 // childConfig is a policy and its config.
@@ -65,7 +82,8 @@ func (c childConfig) equal(other childConfig) bool {
 //   - an entry that repeats a name has no settings but name and attempts;
 //   - a target is a URI whose scheme has a resolver, and not xds or composite;
 //   - a child policy list names a registered policy with a valid config;
-//   - connectTimeout is not negative.
+//   - connectTimeout is not negative;
+//   - metadata has keys and values that gRPC lets a program send.
 func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err error) {
 	var msg pb.LoadBalancingConfig
 	unknown, err = configjson.Unmarshal(data, &msg)
@@ -80,6 +98,7 @@ func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err err
 	if err != nil {
 		return nil, nil, err
 	}
+	cfg.names = cfg.allNames()
 	overflow := plan.Fail
 	switch msg.GetOverflow() {
 	case pb.LoadBalancingConfig_USE_LAST_CLUSTER:
@@ -139,20 +158,20 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 // ownSetting returns the name of a setting that an entry has besides those that
 // a repeated one may have, or "".
 func ownSetting(msg *pb.Cluster) string {
-	switch {
-	case msg.GetTarget() != "":
-		return "target"
-	case len(msg.GetChildPolicy()) > 0:
-		return "childPolicy"
-	case msg.GetConnectTimeout() != nil:
-		return "connectTimeout"
-	default:
-		return ""
+	m := msg.ProtoReflect()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch field := fields.Get(i); {
+		case field.Name() == "name", field.Name() == "attempts":
+		case m.Has(field):
+			return field.JSONName()
+		}
 	}
+	return ""
 }
 
 func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
-	c := clusterConfig{name: msg.GetName(), connectTimeout: defaultConnectTimeout}
+	c := clusterConfig{name: msg.GetName(), connectTimeout: defaultConnectTimeout, lazy: msg.GetLazy()}
 	if text := msg.GetTarget(); text != "" {
 		target, err := clustertarget.Parse(text)
 		if err != nil {
@@ -171,7 +190,8 @@ func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 			return c, fieldError(path+".connectTimeout", protojson.Format(d), "must not be negative")
 		}
 	}
-	return c, nil
+	c.metadata, err = parseMetadata(msg.GetMetadata(), path+".metadata")
+	return c, err
 }
 
 // newChildConfig picks the first policy of the list that is registered and

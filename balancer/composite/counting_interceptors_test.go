@@ -95,20 +95,29 @@ func TestRetryInterceptor(t *testing.T) {
 
 // TestStreamRetryInterceptor checks the same for streams.
 func TestStreamRetryInterceptor(t *testing.T) {
-	retry := grpc.WithChainStreamInterceptor(retryingStreams(2))
+	after := func(n int) []grpc.DialOption {
+		return append(composite.DialOptions(), grpc.WithChainStreamInterceptor(retryingStreams(n)))
+	}
+	before := func(n int) []grpc.DialOption {
+		return append([]grpc.DialOption{grpc.WithChainStreamInterceptor(retryingStreams(n))}, composite.DialOptions()...)
+	}
+	aborted := testkit.Reply{Code: codes.Aborted, Message: "scripted"}
+	healthy := testkit.Reply{Headers: true}
 	for _, tc := range []struct {
 		name   string
 		opts   []grpc.DialOption
+		second testkit.Reply // the first cluster is unavailable
 		counts string
 		code   codes.Code
 	}{
-		{"after", append(composite.DialOptions(), retry), "1/1", codes.OK},
-		{"before", append([]grpc.DialOption{retry}, composite.DialOptions()...), "2/0", codes.Unavailable},
+		{"after", after(2), healthy, "1/1", codes.OK},
+		{"before", before(2), healthy, "2/0", codes.Unavailable},
+		{"after, past the end, where a stream cannot be opened", after(3), aborted, "1/1", codes.Aborted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			backends := startScripted(t, "U OK")
-			backends[1].Script(testkit.Reply{Headers: true})
+			backends[1].Script(tc.second)
 			s := testkit.Service{Clusters: patient(backends)}
 			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, bidiRPC(testkit.Context(t), cc), tc.code)

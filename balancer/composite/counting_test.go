@@ -2,17 +2,22 @@ package composite_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
@@ -103,6 +108,7 @@ func TestWithAttempt(t *testing.T) {
 		n       int
 		servers string
 		policy  map[string]any
+		opts    []grpc.DialOption
 		counts  string
 		code    codes.Code
 		parts   []string
@@ -115,6 +121,7 @@ func TestWithAttempt(t *testing.T) {
 		{name: "far past the end", n: math.MaxInt, servers: "OK OK OK", counts: "0/0/0", code: codes.Unavailable, parts: []string{"past the end"}},
 		{name: "past the end, round robin", n: 5, servers: "OK OK OK", policy: map[string]any{"overflow": "ROUND_ROBIN"}, counts: "0/1/0"},
 		{name: "far past the end, to the last cluster", n: math.MaxInt, servers: "OK OK U", policy: map[string]any{"overflow": "USE_LAST_CLUSTER"}, counts: "0/0/3", code: codes.Unavailable},
+		{name: "dial options given twice", n: 2, servers: "OK U OK", opts: composite.DialOptions(), counts: "0/1/1"},
 		{name: "0", n: 0, servers: "OK OK OK", counts: "0/0/0", code: codes.Internal, parts: []string{"attempt 0", "composite.WithAttempt"}},
 		{name: "negative", n: -1, servers: "OK OK OK", counts: "0/0/0", code: codes.Internal, parts: []string{"attempt -1", "composite.WithAttempt"}},
 	} {
@@ -122,7 +129,7 @@ func TestWithAttempt(t *testing.T) {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
 				backends := startScripted(t, tc.servers)
-				cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3, More: tc.policy})
+				cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3, More: tc.policy}, tc.opts...)
 				err := kind.call(composite.WithAttempt(testkit.Context(t), tc.n), cc)
 				checkError(t, err, tc.code, tc.parts...)
 				if got := testkit.Counts(backends...); got != tc.counts {
@@ -157,6 +164,65 @@ func TestWithoutDialOptions(t *testing.T) {
 				t.Errorf("calls %s: want none", got)
 			}
 		})
+	}
+}
+
+// TestFirstOperationFails checks that an attempt is counted once if its pick or
+// the opening of its stream fails, though gRPC-Go begins the next one twice.
+func TestFirstOperationFails(t *testing.T) {
+	alone := map[string]any{"skipClustersWithoutHosts": false}
+	for _, tc := range []struct {
+		name      string
+		first     func(*testkit.Cluster) // changes the first cluster
+		policy    map[string]any
+		retryable []string
+	}{
+		{"no host", func(c *testkit.Cluster) { c.Target = "passthrough:///" + testkit.ClosedPort }, alone, []string{"UNAVAILABLE"}},
+		{"headers that the server does not take", func(*testkit.Cluster) {}, nil, []string{"INTERNAL", "UNAVAILABLE"}},
+	} {
+		for _, kind := range rpcKinds {
+			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				backends := append([]*testkit.Backend{testkit.Start(t, "small", grpc.MaxHeaderListSize(1000))}, startScripted(t, "U OK")...)
+				clusters := patient(backends)
+				tc.first(&clusters[0])
+				cc := dial(t, testkit.Service{Clusters: clusters, Attempts: 3, Retryable: tc.retryable, More: tc.policy})
+				ctx := metadata.AppendToOutgoingContext(testkit.Context(t), "large", strings.Repeat("x", 2000))
+				checkError(t, kind.call(ctx, cc), codes.OK)
+				if got := testkit.Counts(backends...); got != "0/1/1" {
+					t.Errorf("calls %s: want 0/1/1", got)
+				}
+			})
+		}
+	}
+}
+
+// failingPicker is a child policy's picker that counts its picks, which fail.
+type failingPicker struct{ picks *atomic.Int32 }
+
+func (p failingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+	p.picks.Add(1)
+	return balancer.PickResult{}, errors.New("the child cannot pick")
+}
+
+// TestFailedPickIsNotRepeated checks that an attempt goes on to another cluster
+// when a child's pick fails, past all entries of the same name.
+func TestFailedPickIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	var picks atomic.Int32
+	policy := testkit.NewPolicy(t)
+	policy.OnUpdate = func(c *testkit.PolicyChild, _ balancer.ClientConnState) error {
+		c.ReportPicker(connectivity.Ready, failingPicker{&picks})
+		return nil
+	}
+	backends := startScripted(t, "OK OK")
+	clusters := patient(backends)
+	clusters[0].More["childPolicy"] = policy.Config()
+	cc := dial(t, testkit.Service{Clusters: relist(clusters, "a a b a")})
+	testkit.AwaitServer(t, cc, "b")
+	picks.Store(0)
+	if got, err := testkit.Unary(testkit.Context(t), cc); got != "b" || picks.Load() != 1 {
+		t.Errorf("answer from %q (%v) after %d failed picks: want b after 1", got, err, picks.Load())
 	}
 }
 

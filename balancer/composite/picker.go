@@ -3,6 +3,7 @@ package composite
 import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
@@ -21,10 +22,13 @@ type picker struct {
 // pickCluster is a cluster as it was when the picker was made.
 type pickCluster struct {
 	cluster   *cluster
+	identity  attempt.Cluster
+	metadata  metadata.MD // nil if there is none
 	condition plan.Condition
 	reason    plan.Reason     // of NoHost
 	picker    balancer.Picker // nil if the child has not reported
 	passOn    bool            // is asked to connect, and not waited for
+	lazy      bool
 }
 
 // Pick follows the attempt's slots to the first cluster that has a host, or that
@@ -50,6 +54,13 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		switch {
 		case err == nil:
 			result.SubConn = unwrap(result.SubConn)
+			switch {
+			case c.metadata == nil:
+			case result.Metadata == nil:
+				result.Metadata = c.metadata
+			default:
+				result.Metadata = metadata.Join(result.Metadata, c.metadata)
+			}
 			return result, nil
 		case err == balancer.ErrNoSubConnAvailable && !c.passOn:
 			return balancer.PickResult{}, err
@@ -67,8 +78,12 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 // pick asks the child's picker. A child that is connecting is asked as well,
 // since some policies connect only when they are.
 func (c *pickCluster) pick(a *attempt.Attempt, info balancer.PickInfo) (balancer.PickResult, error) {
+	a.Choose(&c.identity)
 	if c.condition == plan.Idle {
 		c.cluster.ask()
+	}
+	if c.lazy {
+		c.cluster.use()
 	}
 	if c.picker == nil {
 		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable

@@ -114,7 +114,10 @@ func (r *clusterResolver) UpdateState(state resolver.State) error {
 	}
 	state.Addresses = c.stamp(state.Addresses)
 	state.Endpoints = c.stampEndpoints(state.Endpoints)
-	return c.heldBack(func() error { return c.deliver(state) })
+	return c.heldBack(func() error {
+		c.note(state)
+		return c.push()
+	})
 }
 
 // ReportError is called by the resolver.
@@ -137,16 +140,4 @@ func (r *clusterResolver) NewAddress(addrs []resolver.Address) {
 // ignored.
 func (r *clusterResolver) ParseServiceConfig(string) *serviceconfig.ParseResult {
 	return &serviceconfig.ParseResult{}
-}
-
-// endpointsOf makes an endpoint of each address, as a channel does for resolvers
-// that know no endpoints.
-func endpointsOf(addrs []resolver.Address) []resolver.Endpoint {
-	endpoints := make([]resolver.Endpoint, len(addrs))
-	for i, a := range addrs {
-		endpoints[i].Attributes = a.BalancerAttributes
-		a.BalancerAttributes = nil
-		endpoints[i].Addresses = []resolver.Address{a}
-	}
-	return endpoints
 }

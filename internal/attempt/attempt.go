@@ -8,6 +8,16 @@ import (
 
 type attemptKey struct{}
 
+// maxDepth is how many policies inside each other an attempt remembers the
+// clusters of.
+const maxDepth = 4
+
+// Cluster is a cluster as an attempt remembers it.
+type Cluster struct {
+	Name  string
+	Known []string // the names of all clusters in the config
+}
+
 // Attempt is one attempt of an RPC, and the context of that attempt.
 //
 // Number, FailFast, LastFailure, Pick, the Nested methods and EndRPC are for
@@ -19,6 +29,8 @@ type Attempt struct {
 	stream   <-chan struct{} // tells client streams apart
 	failFast bool
 	depth    int // how many pickers of nested policies are at work
+	path     [maxDepth]*Cluster
+	pathLen  int
 
 	// picked is set by the picker, which takes no lock, and read when the
 	// stream's next attempt begins.
@@ -86,6 +98,22 @@ func (a *Attempt) LeaveNested() { a.depth-- }
 // Nested tells whether the picker that asks was called by another one that
 // tracks attempts.
 func (a *Attempt) Nested() bool { return a.depth > 0 }
+
+// Choose says that the attempt goes to a cluster, until it is called again. The
+// picker of a policy inside another one calls it between EnterNested and
+// LeaveNested, after the outer one has.
+func (a *Attempt) Choose(c *Cluster) {
+	if a.depth < maxDepth {
+		a.path[a.depth] = c
+		a.pathLen = a.depth + 1
+	}
+}
+
+// Path returns the clusters that the attempt went to: one, and those of policies
+// inside its policy, the innermost last. It is empty if no cluster was chosen. It
+// may be called when the attempt has been picked for, from within what gRPC calls
+// for the attempt.
+func (a *Attempt) Path() []*Cluster { return a.path[:a.pathLen] }
 
 // EndRPC makes err what the caller is told if gRPC-Go refuses its code and
 // reports INTERNAL in its place (gRFC A54).

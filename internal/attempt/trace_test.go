@@ -234,6 +234,11 @@ func TestTraces(t *testing.T) {
 			want:  "1; 2 after 1 Unavailable",
 		},
 		{
+			name:  "an attempt that was picked for counts, though it has not ended",
+			trace: "tag s1; begin; pick; tag s1; begin; pick; end",
+			want:  "1; 2 after 1 unreported Unavailable",
+		},
+		{
 			name:  "a new stream of an interceptor that retries advances",
 			trace: "tag s1; begin; pick; end UNAVAILABLE; close; tag s2; begin; pick; end ABORTED; close; tag s3; begin; pick; end",
 			want:  "1; 2 after 1 Unavailable; 3 after 2 Aborted",
@@ -314,7 +319,7 @@ func TestTraces(t *testing.T) {
 		},
 		{
 			name:  "the first of two ends counts",
-			trace: "tag s1; begin; pick; end ABORTED; end; tag s1; begin",
+			trace: "tag s1; begin; pick; end ABORTED; end UNAVAILABLE; tag s1; begin",
 			want:  "1; 2 after 1 Aborted",
 		},
 		{

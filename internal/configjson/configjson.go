@@ -222,6 +222,9 @@ func join(path, key string) string {
 // want says what a field may hold, to somebody who wrote a value that it may
 // not.
 func want(field protoreflect.FieldDescriptor, value json.RawMessage) string {
+	if field.IsMap() {
+		return "must be an object whose values are strings, with each key once"
+	}
 	switch field.Kind() {
 	case protoreflect.BoolKind:
 		return "must be true or false"

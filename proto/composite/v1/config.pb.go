@@ -257,8 +257,16 @@ type Cluster struct {
 	// for a second address (Happy Eyeballs waits 0.25 s) and a TLS handshake
 	// over an ocean.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether the cluster stays without connections, and its target unresolved,
+	// until an attempt comes to it; and becomes so again after 30 minutes without
+	// an attempt. RPCs in flight then go on to their end. Default false.
+	Lazy bool `protobuf:"varint,7,opt,name=lazy,proto3" json:"lazy,omitempty"`
+	// Metadata that is sent with each attempt on this cluster, besides the RPC's
+	// own, and with no attempt on another. Keys are lower case and not reserved by
+	// gRPC; values are printable ASCII, or anything if the key ends with "-bin".
+	Metadata      map[string]string `protobuf:"bytes,8,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cluster) Reset() {
@@ -326,6 +334,20 @@ func (x *Cluster) GetConnectTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Cluster) GetLazy() bool {
+	if x != nil {
+		return x.Lazy
+	}
+	return false
+}
+
+func (x *Cluster) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
 var File_composite_v1_config_proto protoreflect.FileDescriptor
 
 const file_composite_v1_config_proto_rawDesc = "" +
@@ -345,14 +367,19 @@ const file_composite_v1_config_proto_rawDesc = "" +
 	"\x13NO_HOST_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fFAIL_ATTEMPT\x10\x01\x12\x10\n" +
 	"\fFAIL_REQUEST\x10\x02B\x1e\n" +
-	"\x1c_skip_clusters_without_hosts\"\xe3\x01\n" +
+	"\x1c_skip_clusters_without_hosts\"\xfb\x02\n" +
 	"\aCluster\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12:\n" +
 	"\fchild_policy\x18\x03 \x03(\v2\x17.google.protobuf.StructR\vchildPolicy\x12\x1f\n" +
 	"\battempts\x18\x04 \x01(\rH\x00R\battempts\x88\x01\x01\x12B\n" +
-	"\x0fconnect_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0econnectTimeoutB\v\n" +
-	"\t_attemptsBIZGgithub.com/grpc-composite/grpc-composite/proto/composite/v1;compositev1b\x06proto3"
+	"\x0fconnect_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0econnectTimeout\x12\x12\n" +
+	"\x04lazy\x18\a \x01(\bR\x04lazy\x12?\n" +
+	"\bmetadata\x18\b \x03(\v2#.composite.v1.Cluster.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
+	"\t_attemptsJ\x04\b\x06\x10\aBIZGgithub.com/grpc-composite/grpc-composite/proto/composite/v1;compositev1b\x06proto3"
 
 var (
 	file_composite_v1_config_proto_rawDescOnce sync.Once
@@ -367,26 +394,28 @@ func file_composite_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_composite_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_composite_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_composite_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_composite_v1_config_proto_goTypes = []any{
 	(LoadBalancingConfig_Overflow)(0), // 0: composite.v1.LoadBalancingConfig.Overflow
 	(LoadBalancingConfig_NoHost)(0),   // 1: composite.v1.LoadBalancingConfig.NoHost
 	(*LoadBalancingConfig)(nil),       // 2: composite.v1.LoadBalancingConfig
 	(*Cluster)(nil),                   // 3: composite.v1.Cluster
-	(*structpb.Struct)(nil),           // 4: google.protobuf.Struct
-	(*durationpb.Duration)(nil),       // 5: google.protobuf.Duration
+	nil,                               // 4: composite.v1.Cluster.MetadataEntry
+	(*structpb.Struct)(nil),           // 5: google.protobuf.Struct
+	(*durationpb.Duration)(nil),       // 6: google.protobuf.Duration
 }
 var file_composite_v1_config_proto_depIdxs = []int32{
 	3, // 0: composite.v1.LoadBalancingConfig.clusters:type_name -> composite.v1.Cluster
 	0, // 1: composite.v1.LoadBalancingConfig.overflow:type_name -> composite.v1.LoadBalancingConfig.Overflow
 	1, // 2: composite.v1.LoadBalancingConfig.no_host:type_name -> composite.v1.LoadBalancingConfig.NoHost
-	4, // 3: composite.v1.Cluster.child_policy:type_name -> google.protobuf.Struct
-	5, // 4: composite.v1.Cluster.connect_timeout:type_name -> google.protobuf.Duration
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5, // 3: composite.v1.Cluster.child_policy:type_name -> google.protobuf.Struct
+	6, // 4: composite.v1.Cluster.connect_timeout:type_name -> google.protobuf.Duration
+	4, // 5: composite.v1.Cluster.metadata:type_name -> composite.v1.Cluster.MetadataEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_composite_v1_config_proto_init() }
@@ -402,7 +431,7 @@ func file_composite_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_composite_v1_config_proto_rawDesc), len(file_composite_v1_config_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

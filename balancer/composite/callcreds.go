@@ -1,0 +1,85 @@
+package composite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
+)
+
+// NewPerRPCCredentials returns call credentials that give each attempt those of
+// the cluster it goes to, and no others: one cluster's token is never sent to
+// another, and a cluster without an entry gets none. An entry for a name that the
+// config does not have is reported once, in a warning of the log component
+// "composite".
+//
+// Pass the result to [google.golang.org/grpc.WithPerRPCCredentials], or to
+// [google.golang.org/grpc.PerRPCCredentials] for one call. Clusters of a composite
+// policy inside another have their own entries, or else that of the cluster they
+// are in. On a channel with another policy no token is sent.
+//
+// Credentials that require transport security are refused on a connection that
+// has none: that attempt fails with UNAUTHENTICATED. They may be used for any
+// number of channels at once, and are called as gRPC calls them, by many
+// goroutines. byCluster must not change any more.
+func NewPerRPCCredentials(byCluster map[string]credentials.PerRPCCredentials) credentials.PerRPCCredentials {
+	return &callCredentials{byCluster: byCluster}
+}
+
+type callCredentials struct {
+	byCluster map[string]credentials.PerRPCCredentials
+	unknown   unknownNames
+	// checked is the list of names that the entries were checked against last.
+	checked atomic.Pointer[string]
+}
+
+// RequireTransportSecurity is false, since gRPC's own check would keep every
+// cluster without security from connecting. GetRequestMetadata has the check of
+// each connection.
+func (c *callCredentials) RequireTransportSecurity() bool { return false }
+
+// GetRequestMetadata returns the token of the attempt's cluster.
+func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+	a := attempt.FromContext(ctx)
+	if a == nil {
+		return nil, nil // not an attempt: a health check, or another policy's
+	}
+	path := a.Path()
+	if len(path) == 0 {
+		return nil, nil
+	}
+	c.checkNames(path[0].Known)
+	for _, cluster := range slices.Backward(path) {
+		creds, ok := c.byCluster[cluster.Name]
+		if !ok || creds == nil {
+			continue
+		}
+		if creds.RequireTransportSecurity() {
+			info, _ := credentials.RequestInfoFromContext(ctx)
+			if err := credentials.CheckSecurityLevel(info.AuthInfo, credentials.PrivacyAndIntegrity); err != nil {
+				return nil, fmt.Errorf("composite: cluster %q: its call credentials require transport security: %w", cluster.Name, err)
+			}
+		}
+		token, err := creds.GetRequestMetadata(ctx, uri...)
+		if err != nil {
+			return nil, fmt.Errorf("composite: cluster %q: its call credentials: %w", cluster.Name, err)
+		}
+		return token, nil
+	}
+	return nil, nil
+}
+
+// checkNames warns about entries without a cluster, when the config is new.
+func (c *callCredentials) checkNames(known []string) {
+	if last := c.checked.Load(); last == &known[0] {
+		return
+	}
+	c.checked.Store(&known[0])
+	for name := range c.byCluster {
+		c.unknown.check("NewPerRPCCredentials", name, known)
+	}
+}
