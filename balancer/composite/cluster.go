@@ -423,23 +423,40 @@ func (c *cluster) stamp(addrs []resolver.Address) []resolver.Address {
 	if target == nil {
 		return addrs
 	}
-	stamped := make([]resolver.Address, len(addrs))
-	for i, a := range addrs {
-		if a.ServerName == "" {
-			a.ServerName = target.Authority
-		}
-		stamped[i] = a
+	return appendStamped(make([]resolver.Address, 0, len(addrs)), addrs, target.Authority)
+}
+
+// stampEndpoints does the same for the addresses of endpoints, so that a child
+// sees that a connection to an old address has the wrong name when the target
+// has changed.
+func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpoint {
+	target := c.target.Load()
+	if target == nil {
+		return endpoints
+	}
+	n := 0
+	for _, e := range endpoints {
+		n += len(e.Addresses)
+	}
+	all := make([]resolver.Address, 0, n) // one allocation for all endpoints
+	stamped := make([]resolver.Endpoint, len(endpoints))
+	for i, e := range endpoints {
+		begin := len(all)
+		all = appendStamped(all, e.Addresses, target.Authority)
+		e.Addresses = all[begin:len(all):len(all)]
+		stamped[i] = e
 	}
 	return stamped
 }
 
-func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpoint {
-	stamped := make([]resolver.Endpoint, len(endpoints))
-	for i, e := range endpoints {
-		e.Addresses = c.stamp(e.Addresses)
-		stamped[i] = e
+func appendStamped(to, addrs []resolver.Address, name string) []resolver.Address {
+	for _, a := range addrs {
+		if a.ServerName == "" {
+			a.ServerName = name
+		}
+		to = append(to, a)
 	}
-	return stamped
+	return to
 }
 
 // buildOptions are what a child would get in a channel to the cluster's own

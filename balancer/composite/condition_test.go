@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 
 	"github.com/grpc-composite/grpc-composite/internal/plan"
@@ -42,6 +43,8 @@ func (f *fakeChannel) latest() balancer.State {
 	defer f.mu.Unlock()
 	return f.states[len(f.states)-1]
 }
+
+func (f *fakeChannel) MetricsRecorder() stats.MetricsRecorder { return nil }
 
 func (f *fakeChannel) ResolveNow(resolver.ResolveNowOptions) {}
 

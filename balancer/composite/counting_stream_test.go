@@ -2,6 +2,7 @@ package composite_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 
@@ -78,7 +79,7 @@ func download(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption)
 			return err
 		}
 	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		return status.Errorf(codes.DataLoss, "after the last message: %v", err)
 	}
 	return nil

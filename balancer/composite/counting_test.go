@@ -47,7 +47,7 @@ func bidiRPC(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) 
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && err != io.EOF {
+	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := stream.CloseSend(); err != nil {

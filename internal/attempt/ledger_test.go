@@ -19,7 +19,7 @@ import (
 func TestOpen(t *testing.T) {
 	one, two := channel(t), channel(t)
 	used := func(ctx context.Context) context.Context {
-		tr := newTrace(t, ctx)
+		tr := newTrace(ctx, t)
 		tr.run("tag s1; begin; pick")
 		return tr.current.attempt
 	}
@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 			if tc.same {
 				want = "7"
 			}
-			tr := newTrace(t, inner)
+			tr := newTrace(inner, t)
 			tr.run("tag s1; begin")
 			if got := tr.numbers(); got != want {
 				t.Errorf("attempt %s: want %s", got, want)
@@ -69,7 +69,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := outer.Value(startKey{}); got != nil {
 		t.Errorf("start %v is visible inside the RPC that it was for", got)
 	}
-	tr := newTrace(t, outer)
+	tr := newTrace(outer, t)
 	tr.run("tag s1; begin; pick; end UNAVAILABLE; tag s1; begin; pick")
 	if got, want := tr.numbers(), "7; 8 after 7 Unavailable"; got != want {
 		t.Fatalf("outer attempts %s: want %s", got, want)
@@ -89,7 +89,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := inner.Value(otherKey{}); got != "kept too" {
 		t.Errorf("another value: %v", got)
 	}
-	nested := newTrace(t, inner)
+	nested := newTrace(inner, t)
 	nested.run("tag s1; begin; pick; end ABORTED; tag s1; begin")
 	if got, want := nested.numbers(), "1; 2 after 1 Aborted"; got != want {
 		t.Errorf("nested attempts %s: want %s", got, want)
@@ -105,7 +105,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 func TestStartForNestedRPC(t *testing.T) {
 	outer, _ := open(WithStart(context.Background(), 7), channel(t), method)
 	inner, _ := open(WithStart(outer, 3), channel(t), method)
-	tr := newTrace(t, inner)
+	tr := newTrace(inner, t)
 	tr.run("tag s1; begin")
 	if got := tr.numbers(); got != "3" {
 		t.Errorf("attempt %s: want 3", got)
@@ -141,7 +141,7 @@ func TestFailFast(t *testing.T) {
 // and only those.
 func TestStreamsOneAfterAnother(t *testing.T) {
 	rpc, l := open(context.Background(), channel(t), method)
-	tr := newTrace(t, rpc)
+	tr := newTrace(rpc, t)
 	tr.run("tag open; begin; pick")
 	for i := range 1000 {
 		tr.run(fmt.Sprintf("tag s%d; begin; pick; end UNAVAILABLE; close", i))
@@ -285,12 +285,12 @@ func TestResult(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rpc, l := open(context.Background(), channel(t), method)
-			tr := newTrace(t, rpc)
+			tr := newTrace(rpc, t)
 			for i, err := range tc.ended {
 				tr.run(fmt.Sprintf("tag s%d; begin; pick", i))
 				FromContext(tr.current.attempt).EndRPC(err)
 			}
-			if got := l.result(tc.err); got != tc.want {
+			if got := l.result(tc.err); !errors.Is(got, tc.want) {
 				t.Errorf("result(%v) = %v: want %v", tc.err, got, tc.want)
 			}
 		})
@@ -302,7 +302,7 @@ func TestResult(t *testing.T) {
 func TestReplacedFailure(t *testing.T) {
 	ended := status.Error(codes.Aborted, "past the end")
 	rpc, _ := open(context.Background(), channel(t), method)
-	tr := newTrace(t, rpc)
+	tr := newTrace(rpc, t)
 	tr.run("tag s1; begin; pick")
 	FromContext(tr.current.attempt).EndRPC(ended)
 	StatsHandler().HandleRPC(tr.current.attempt, &stats.End{Error: illegal(ended)})

@@ -66,7 +66,8 @@ type traceStream struct {
 	attempt context.Context
 }
 
-func newTrace(t *testing.T, rpc context.Context) *trace {
+func newTrace(rpc context.Context, t *testing.T) *trace {
+	t.Helper()
 	tr := &trace{t: t, rpc: rpc, streams: make(map[string]*traceStream)}
 	t.Cleanup(func() {
 		for _, s := range tr.streams {
@@ -356,7 +357,7 @@ func TestTraces(t *testing.T) {
 				ctx = WithStart(ctx, *tc.start)
 			}
 			rpc, _ := open(ctx, cc, method)
-			tr := newTrace(t, rpc)
+			tr := newTrace(rpc, t)
 			tr.run(tc.trace)
 			if got := tr.numbers(); got != tc.want {
 				t.Errorf("attempts %s\nwant %s", got, tc.want)

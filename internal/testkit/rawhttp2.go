@@ -214,7 +214,8 @@ func writeFrames(w io.Writer, frames ...rawFrame) error {
 	var out []byte
 	for _, f := range frames {
 		size := uint32(len(f.payload)) //nolint:gosec // a test's own frame
-		out = append(out, byte(size>>16), byte(size>>8), byte(size), f.kind, f.flags)
+		out = append(out, uint32s(size<<8|uint32(f.kind))...)
+		out = append(out, f.flags)
 		out = append(out, uint32s(f.stream)...)
 		out = append(out, f.payload...)
 	}
