@@ -168,6 +168,14 @@ func (b *compositeBalancer) track() (done func()) {
 	return b.background.Done
 }
 
+// republish has everybody who waits pick again.
+func (b *compositeBalancer) republish() {
+	b.mu.Lock()
+	b.dirty = true
+	b.mu.Unlock()
+	b.publish()
+}
+
 // publish hands a new picker to the channel if anything changed.
 func (b *compositeBalancer) publish() {
 	b.publishMu.Lock()
@@ -185,24 +193,25 @@ func (b *compositeBalancer) publish() {
 
 // stateLocked makes the picker and the channel's state from the clusters' views.
 func (b *compositeBalancer) stateLocked() balancer.State {
-	p := &picker{
-		failRequest: b.config.failRequest,
-		clusters:    make([]pickCluster, len(b.clusters)),
-	}
+	p := &picker{config: b.config, clusters: make([]pickCluster, len(b.clusters))}
 	usable := make([]bool, len(b.clusters))
 	conditions := make([]plan.Condition, len(b.clusters))
 	for i, c := range b.clusters {
 		conditions[i] = c.view.condition
+		cfg := &b.config.clusters[i]
 		p.clusters[i] = pickCluster{
 			cluster:   c,
+			config:    cfg,
 			identity:  attempt.Cluster{Name: c.name, Known: b.config.names},
-			metadata:  b.config.clusters[i].metadata,
 			condition: c.view.condition,
 			reason:    c.view.reason,
 			picker:    c.view.picker,
-			passOn:    c.view.condition == plan.Idle && c.connectTimeout == 0,
-			lazy:      c.lazy,
+			passOn:    c.view.condition == plan.Idle && cfg.connectTimeout == 0,
+			lazy:      cfg.lazy,
+			guarded:   cfg.guarded(),
+			early:     c.view.early,
 		}
+		p.clusters[i].plain = p.clusters[i].isPlain(b.config)
 		usable[i] = c.view.condition != plan.NoHost
 	}
 	p.table = plan.NewTable(b.config.slots, usable)

@@ -3,10 +3,13 @@ package composite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
 )
@@ -25,13 +28,16 @@ import (
 // Credentials that require transport security are refused on a connection that
 // has none: that attempt fails with UNAUTHENTICATED. They may be used for any
 // number of channels at once, and are called as gRPC calls them, by many
-// goroutines. byCluster must not change any more.
+// goroutines. An entry that is nil counts as none, and later changes of byCluster
+// have no effect.
 func NewPerRPCCredentials(byCluster map[string]credentials.PerRPCCredentials) credentials.PerRPCCredentials {
-	return &callCredentials{byCluster: byCluster}
+	entries := maps.Clone(byCluster)
+	maps.DeleteFunc(entries, func(_ string, creds credentials.PerRPCCredentials) bool { return creds == nil })
+	return &callCredentials{byCluster: entries}
 }
 
 type callCredentials struct {
-	byCluster map[string]credentials.PerRPCCredentials
+	byCluster map[string]credentials.PerRPCCredentials // none is nil
 	unknown   unknownNames
 	// checked is the list of names that the entries were checked against last.
 	checked atomic.Pointer[string]
@@ -55,13 +61,14 @@ func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string)
 	c.checkNames(path[0].Known)
 	for _, cluster := range slices.Backward(path) {
 		creds, ok := c.byCluster[cluster.Name]
-		if !ok || creds == nil {
+		if !ok {
 			continue
 		}
 		if creds.RequireTransportSecurity() {
 			info, _ := credentials.RequestInfoFromContext(ctx)
 			if err := credentials.CheckSecurityLevel(info.AuthInfo, credentials.PrivacyAndIntegrity); err != nil {
-				return nil, fmt.Errorf("composite: cluster %q: its call credentials require transport security: %w", cluster.Name, err)
+				// Without a status it would be INTERNAL for credentials of one call.
+				return nil, status.Errorf(codes.Unauthenticated, "composite: cluster %q: its call credentials require transport security: %v", cluster.Name, err)
 			}
 		}
 		token, err := creds.GetRequestMetadata(ctx, uri...)
@@ -79,7 +86,7 @@ func (c *callCredentials) checkNames(known []string) {
 		return
 	}
 	c.checked.Store(&known[0])
-	for name := range c.byCluster {
+	for _, name := range slices.Sorted(maps.Keys(c.byCluster)) {
 		c.unknown.check("NewPerRPCCredentials", name, known)
 	}
 }

@@ -129,6 +129,9 @@ func (ch *child) exitIdle() {
 func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	b := ch.cluster.parent
 	sc := &subConn{child: ch}
+	if len(addrs) > 0 {
+		sc.host = addrs[0].Addr
+	}
 	opts.StateListener = sc.stateListener(opts.StateListener)
 	opts.CredsBundle = bundleFor(b.opts.DialCreds, opts.CredsBundle, ch.cluster.name)
 	if ch.isClosed() {

@@ -1,8 +1,6 @@
 package composite
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +34,8 @@ type cluster struct {
 	asking atomic.Bool
 	// used is set by picks from a lazy cluster, and cleared when that is noted.
 	used atomic.Bool
+	// guard decides at picks whether the cluster may be used.
+	guard *guard
 	// events carries health updates from the channel to the child.
 	events serializer.Serializer
 
@@ -68,6 +68,8 @@ type cluster struct {
 	reported bool
 
 	connectTimeout time.Duration
+	failbackDelay  time.Duration
+	failback       failback
 	since          time.Time // connecting since then; zero if no time runs
 	asked          bool      // a pick asked for the connection that is awaited
 	timer          *time.Timer
@@ -78,6 +80,7 @@ type cluster struct {
 		condition plan.Condition
 		reason    plan.Reason // of NoHost
 		picker    balancer.Picker
+		early     bool // within failbackDelay
 	}
 	state connectivity.State // the child's, in view
 }
@@ -85,6 +88,7 @@ type cluster struct {
 // newCluster returns a cluster that does nothing until it is updated.
 func newCluster(parent *compositeBalancer, name string) *cluster {
 	c := &cluster{parent: parent, name: name, asleep: true}
+	c.guard = &guard{cluster: c}
 	c.view.condition = plan.Idle
 	c.state = connectivity.Idle
 	return c
@@ -99,12 +103,13 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 	previous := c.config
 	c.config = cfg
 	c.parent.mu.Lock()
-	c.connectTimeout = cfg.connectTimeout
+	c.connectTimeout, c.failbackDelay = cfg.connectTimeout, cfg.failbackDelay
 	wasLazy := c.lazy
 	c.lazy = cfg.lazy
 	asleep := c.asleep
 	c.parent.mu.Unlock()
 
+	c.guard.breaker.Configure(cfg.cooldown)
 	c.setTarget(cfg.target)
 	if cfg.target == nil {
 		c.note(endpoints)
@@ -241,11 +246,12 @@ func (c *cluster) close() {
 	b := c.parent
 	b.mu.Lock()
 	c.closed = true
-	for _, timer := range []*time.Timer{c.timer, c.bedtime} {
+	for _, timer := range []*time.Timer{c.timer, c.bedtime, c.failback.timer} {
 		if timer != nil {
 			timer.Stop()
 		}
 	}
+	c.guard.breaker.Close()
 	children := c.dismissLocked()
 	own := c.resolver
 	b.mu.Unlock()
@@ -314,190 +320,15 @@ func (c *cluster) heldBack(f func() error) error {
 	return err
 }
 
-// settleLocked derives the view from what the children have reported and from
-// the time, and has it published if it changed. The caller holds parent.mu.
-func (c *cluster) settleLocked() {
-	if c.held > 0 || c.closed {
-		return
-	}
-	c.swapLocked()
-	now := time.Now()
-	state, picker := connectivity.Connecting, balancer.Picker(nil)
-	if c.asleep {
-		state = connectivity.Idle
-	}
-	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty}
-	if ch := c.current; ch != nil {
-		state, picker = ch.state.ConnectivityState, ch.state.Picker
-		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
-	}
-	switch {
-	case state == connectivity.Ready:
-		c.since, c.asked = time.Time{}, false
-	case c.state == connectivity.Ready && state == connectivity.Idle && c.lazy:
-		c.since, c.asked = time.Time{}, false // until an attempt needs it again
-	case c.state == connectivity.Ready:
-		c.since, c.asked = now, false
-	case c.since.IsZero() && state == connectivity.Connecting:
-		c.since = now
-	}
-	c.state = state
-
-	facts.State = state
-	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
-	if facts.TimedOut && state == connectivity.Idle && !c.asked {
-		// A policy that connects only when picked: no time runs until then.
-		c.since, facts.TimedOut = time.Time{}, false
-	}
-	facts.Asked = !c.since.IsZero()
-
-	condition, reason := plan.Evaluate(facts)
-	c.setTimerLocked(condition, now)
-	if condition == plan.Idle && c.view.condition != plan.Idle {
-		c.asking.Store(false)
-	}
-	// Nobody picks from a child of a cluster without a host, so that its
-	// reports change nothing.
-	if condition != c.view.condition || reason != c.view.reason || (c.reported && condition != plan.NoHost) {
-		c.parent.dirty = true
-	}
-	c.reported = false
-	c.view.condition, c.view.reason, c.view.picker = condition, reason, picker
-}
-
-// swapLocked lets the pending child replace the current one, as soon as the
-// pending one can serve or the current one cannot. The caller holds parent.mu.
-func (c *cluster) swapLocked() {
-	if c.pending == nil {
-		return
-	}
-	serves := c.current.state.ConnectivityState == connectivity.Ready && c.current.rejected == nil
-	switch c.pending.state.ConnectivityState {
-	case connectivity.Ready, connectivity.Idle: // Idle: connects when it is picked from
-		serves = false
-	default:
-	}
-	if serves && !c.empty {
-		return
-	}
-	c.retireLocked(c.current)
-	c.current, c.pending = c.pending, nil
-	c.reported = true
-	c.since, c.asked = time.Now(), false
-	c.state = connectivity.Connecting
-}
-
-// setTimerLocked has the cluster settled again when its time to connect is over.
-// The caller holds parent.mu.
-func (c *cluster) setTimerLocked(condition plan.Condition, now time.Time) {
-	if condition != plan.Connecting {
-		if c.timer != nil {
-			c.timer.Stop()
-			c.timer, c.deadline = nil, time.Time{}
-		}
-		return
-	}
-	deadline := c.since.Add(c.connectTimeout)
-	if c.timer != nil && c.deadline.Equal(deadline) {
-		return
-	}
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.deadline = deadline
-	c.timer = time.AfterFunc(deadline.Sub(now), func() {
-		c.parent.mu.Lock()
-		if c.deadline.Equal(deadline) {
-			c.timer, c.deadline = nil, time.Time{}
-		}
-		c.settleLocked()
-		c.parent.mu.Unlock()
-		c.parent.publish()
-	})
-}
-
-// stamp gives addresses the name of the cluster's servers, unless their resolver
-// or policy gave them one.
-func (c *cluster) stamp(addrs []resolver.Address) []resolver.Address {
-	target := c.target.Load()
-	if target == nil {
-		return addrs
-	}
-	return appendStamped(make([]resolver.Address, 0, len(addrs)), addrs, target.Authority)
-}
-
-// stampEndpoints does the same for the addresses of endpoints, so that a child
-// sees that a connection to an old address has the wrong name when the target
-// has changed.
-func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpoint {
-	target := c.target.Load()
-	if target == nil {
-		return endpoints
-	}
-	n := 0
-	for _, e := range endpoints {
-		n += len(e.Addresses)
-	}
-	all := make([]resolver.Address, 0, n) // one allocation for all endpoints
-	stamped := make([]resolver.Endpoint, len(endpoints))
-	for i, e := range endpoints {
-		begin := len(all)
-		all = appendStamped(all, e.Addresses, target.Authority)
-		e.Addresses = all[begin:len(all):len(all)]
-		stamped[i] = e
-	}
-	return stamped
-}
-
-func appendStamped(to, addrs []resolver.Address, name string) []resolver.Address {
-	for _, a := range addrs {
-		if a.ServerName == "" {
-			a.ServerName = name
-		}
-		to = append(to, a)
-	}
-	return to
-}
-
 // buildOptions are what a child would get in a channel to the cluster's own
 // target.
 func (c *cluster) buildOptions() balancer.BuildOptions {
 	opts := c.parent.opts
 	if target := c.target.Load(); target != nil {
 		opts.Target = target.Parsed
-		opts.Authority = target.Authority
+	}
+	if name := c.serverName(); name != "" {
+		opts.Authority = name
 	}
 	return opts
-}
-
-// describe says why the cluster has no host, for errors.
-func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
-	c.parent.mu.Lock()
-	cause, timeout := c.resolveErr, c.connectTimeout
-	var picker balancer.Picker
-	if ch := c.current; ch != nil {
-		if ch.state.ConnectivityState == connectivity.TransientFailure {
-			picker = ch.state.Picker
-		}
-		if ch.rejected != nil && cause == nil {
-			cause = ch.rejected
-		}
-		if ch.connErr != nil && cause == nil {
-			cause = ch.connErr
-		}
-	}
-	c.parent.mu.Unlock()
-
-	var text strings.Builder
-	text.WriteString(strings.ReplaceAll(string(reason), "_", " "))
-	if reason == plan.ConnectTimeout {
-		fmt.Fprintf(&text, " after %v", timeout)
-	}
-	if err := pickerError(picker, info); err != nil {
-		cause = err
-	}
-	if cause != nil {
-		fmt.Fprintf(&text, " (%s)", quoteShort(cause.Error()))
-	}
-	return text.String()
 }

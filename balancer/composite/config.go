@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
@@ -33,8 +35,20 @@ type lbConfig struct {
 	clusters    []clusterConfig // each name once, in the order of the list
 	slots       *plan.Slots     // over the indexes of clusters
 	failRequest bool            // NoHost is FAIL_REQUEST
+	nextCluster bool            // Progression is NEXT_CLUSTER
+	noteHosts   bool            // some cluster avoids previous hosts
 	names       []string        // all, those of composite policies inside included
+	index       map[string]int  // name to index in clusters
 	text        string          // the JSON, by which a config is known to be unchanged
+}
+
+// ownNames returns the names of the clusters.
+func (c *lbConfig) ownNames() []string {
+	names := make([]string, len(c.clusters))
+	for i, cluster := range c.clusters {
+		names[i] = cluster.name
+	}
+	return names
 }
 
 // allNames returns the names of all clusters, those of a composite policy inside
@@ -58,6 +72,18 @@ type clusterConfig struct {
 	connectTimeout time.Duration
 	lazy           bool
 	metadata       metadata.MD // nil if there is none
+
+	attemptTimeout     *attempt.Limit // nil: none
+	maxRequests        int64          // 0: no limit
+	avoidPreviousHosts int
+	cooldown           *breaker.Config // nil: none
+	failbackDelay      time.Duration
+}
+
+// guarded tells whether a pick from the cluster has more to do than to ask its
+// child.
+func (c *clusterConfig) guarded() bool {
+	return c.attemptTimeout != nil || c.maxRequests > 0 || c.avoidPreviousHosts > 0 || c.cooldown != nil
 }
 
 // childConfig is a policy and its config.
@@ -82,7 +108,11 @@ func (c childConfig) equal(other childConfig) bool {
 //   - an entry that repeats a name has no settings but name and attempts;
 //   - a target is a URI whose scheme has a resolver, and not xds or composite;
 //   - a child policy list names a registered policy with a valid config;
-//   - connectTimeout is not negative;
+//   - connectTimeout and failbackDelay are not negative, attemptTimeout is
+//     positive;
+//   - maxRequests is at least 1, avoidPreviousHosts at most 64;
+//   - cooldown has consecutiveFailures, codes that are failures, a positive time,
+//     and a maxTime that is not shorter;
 //   - metadata has keys and values that gRPC lets a program send.
 func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err error) {
 	var msg pb.LoadBalancingConfig
@@ -99,6 +129,10 @@ func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err err
 		return nil, nil, err
 	}
 	cfg.names = cfg.allNames()
+	cfg.nextCluster = msg.GetProgression() == pb.LoadBalancingConfig_NEXT_CLUSTER
+	for _, c := range cfg.clusters {
+		cfg.noteHosts = cfg.noteHosts || c.avoidPreviousHosts > 0
+	}
 	overflow := plan.Fail
 	switch msg.GetOverflow() {
 	case pb.LoadBalancingConfig_USE_LAST_CLUSTER:
@@ -118,7 +152,7 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 	var entries []plan.Entry
 	slots := uint64(0)
 	first := make(map[string]int) // name to index in list
-	index := make(map[string]int) // name to index in c.clusters
+	c.index = make(map[string]int)
 	for i, msg := range list {
 		path := fmt.Sprintf("clusters[%d]", i)
 		name := msg.GetName()
@@ -138,7 +172,7 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 		if slots += uint64(attempts); slots > plan.MaxSlots {
 			return nil, fieldError(path+".attempts", fmt.Sprint(attempts), fmt.Sprintf("must add up to at most %d with the attempts of the entries before, and makes %d", plan.MaxSlots, slots))
 		}
-		if _, ok := index[name]; ok {
+		if _, ok := c.index[name]; ok {
 			if field := ownSetting(msg); field != "" {
 				return nil, fieldError(path+"."+field, "", fmt.Sprintf("must be left out, since clusters[%d] defines %q and an entry that repeats it carries only name and attempts", first[name], name))
 			}
@@ -147,10 +181,10 @@ func (c *lbConfig) addClusters(list []*pb.Cluster) ([]plan.Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			first[name], index[name] = i, len(c.clusters)
+			first[name], c.index[name] = i, len(c.clusters)
 			c.clusters = append(c.clusters, cluster)
 		}
-		entries = append(entries, plan.Entry{Cluster: index[name], Attempts: int(attempts)})
+		entries = append(entries, plan.Entry{Cluster: c.index[name], Attempts: int(attempts)})
 	}
 	return entries, nil
 }
@@ -184,14 +218,42 @@ func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 		return c, err
 	}
 	c.child = child
-	if d := msg.GetConnectTimeout(); d != nil {
-		c.connectTimeout = d.AsDuration()
-		if c.connectTimeout < 0 {
-			return c, fieldError(path+".connectTimeout", protojson.Format(d), "must not be negative")
-		}
+	if err := c.setDurations(msg, path); err != nil {
+		return c, err
+	}
+	if c.maxRequests = int64(msg.GetMaxRequests()); msg.MaxRequests != nil && c.maxRequests == 0 {
+		return c, fieldError(path+".maxRequests", "0", "must be at least 1; leave it out for no limit")
+	}
+	if c.avoidPreviousHosts = int(msg.GetAvoidPreviousHosts()); c.avoidPreviousHosts > plan.MaxSlots {
+		return c, fieldError(path+".avoidPreviousHosts", fmt.Sprint(c.avoidPreviousHosts), fmt.Sprintf("must be at most %d", plan.MaxSlots))
+	}
+	if c.cooldown, err = parseCooldown(msg.GetCooldown(), path+".cooldown"); err != nil {
+		return c, err
 	}
 	c.metadata, err = parseMetadata(msg.GetMetadata(), path+".metadata")
 	return c, err
+}
+
+// setDurations reads the fields that are durations.
+func (c *clusterConfig) setDurations(msg *pb.Cluster, path string) error {
+	if d := msg.GetConnectTimeout(); d != nil {
+		if c.connectTimeout = d.AsDuration(); c.connectTimeout < 0 {
+			return fieldError(path+".connectTimeout", protojson.Format(d), "must not be negative")
+		}
+	}
+	if d := msg.GetAttemptTimeout(); d != nil {
+		after := d.AsDuration()
+		if after <= 0 {
+			return fieldError(path+".attemptTimeout", protojson.Format(d), "must be positive")
+		}
+		c.attemptTimeout = &attempt.Limit{After: after, Cluster: c.name}
+	}
+	if d := msg.GetFailbackDelay(); d != nil {
+		if c.failbackDelay = d.AsDuration(); c.failbackDelay < 0 {
+			return fieldError(path+".failbackDelay", protojson.Format(d), "must not be negative")
+		}
+	}
+	return nil
 }
 
 // newChildConfig picks the first policy of the list that is registered and

@@ -41,7 +41,7 @@ func TestLastStatusIsKept(t *testing.T) {
 				for _, b := range backends {
 					b.Script(reply(b.Name))
 				}
-				cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 5, Retryable: []string{tc.config}})
+				cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 5, Retryable: []string{tc.config}})
 				err := kind.call(testkit.Context(t), cc)
 				checkError(t, err, tc.code, "past the end of the list of 2 (one; two)", "attempt 3")
 				checkStatus(t, err, reply("two"))
@@ -81,7 +81,7 @@ func TestLastDetailsAreKept(t *testing.T) {
 	for _, b := range backends {
 		b.Script(testkit.Reply{Code: codes.ResourceExhausted, Message: "slow down", Details: []*testpb.SimpleRequest{want}})
 	}
-	cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 2, Retryable: []string{"RESOURCE_EXHAUSTED"}})
+	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 2, Retryable: []string{"RESOURCE_EXHAUSTED"}})
 	err := unaryRPC(testkit.Context(t), cc)
 	checkError(t, err, codes.ResourceExhausted, "slow down")
 	details := status.Convert(err).Details()

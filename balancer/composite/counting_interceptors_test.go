@@ -83,7 +83,7 @@ func TestRetryInterceptor(t *testing.T) {
 				b.Script(reply)
 				backends = append(backends, b)
 			}
-			s := testkit.Service{Clusters: patient(backends), Attempts: tc.attempts}
+			s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: tc.attempts}
 			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, unaryRPC(testkit.Context(t), cc), tc.code, tc.parts...)
 			if got := testkit.Counts(backends...); got != tc.counts {
@@ -118,7 +118,7 @@ func TestStreamRetryInterceptor(t *testing.T) {
 			t.Parallel()
 			backends := startScripted(t, "U OK")
 			backends[1].Script(tc.second)
-			s := testkit.Service{Clusters: patient(backends)}
+			s := testkit.Service{Clusters: testkit.Clusters(backends...)}
 			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, bidiRPC(testkit.Context(t), cc), tc.code)
 			if got := testkit.Counts(backends...); got != tc.counts {
@@ -157,7 +157,7 @@ func TestHedgingInterceptor(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			backends := startScripted(t, tc.servers)
-			cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3},
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3},
 				grpc.WithChainUnaryInterceptor(hedging(tc.n)))
 			if err := unaryRPC(testkit.Context(t), cc); err != nil {
 				t.Error(err)
@@ -207,8 +207,8 @@ func TestNestedRPC(t *testing.T) {
 			t.Parallel()
 			inner := startScripted(t, "U OK OK")
 			outer := startScripted(t, "OK U OK")
-			other := dial(t, testkit.Service{Clusters: patient(inner), Attempts: 3})
-			cc := dial(t, testkit.Service{Clusters: patient(outer), Attempts: 3}, tc.option(other))
+			other := dial(t, testkit.Service{Clusters: testkit.Clusters(inner...), Attempts: 3})
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(outer...), Attempts: 3}, tc.option(other))
 			if err := unaryRPC(composite.WithAttempt(testkit.Context(t), 2), cc); err != nil {
 				t.Error(err)
 			}

@@ -15,7 +15,7 @@ import (
 // rawClusters is a list of clusters in which one, at an index, is a raw server.
 func rawClusters(raw *testkit.RawServer, at int, backends []*testkit.Backend) []testkit.Cluster {
 	own := patient([]*testkit.Backend{{Name: raw.Name, Addr: raw.Addr}})
-	return slices.Insert(patient(backends), at, own...)
+	return slices.Insert(testkit.Clusters(backends...), at, own...)
 }
 
 // TestBrokenServers checks what counts as an attempt when a server does not

@@ -36,7 +36,7 @@ func TestStreamsMoveOn(t *testing.T) {
 			t.Parallel()
 			backends := startAll(t, "one", "two")
 			backends[0].Script(tc.first)
-			cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3})
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3})
 			checkError(t, tc.call(testkit.Context(t), cc), tc.code)
 			if got := testkit.Counts(backends...); got != tc.counts {
 				t.Errorf("calls %s: want %s", got, tc.counts)
@@ -125,7 +125,7 @@ func sendUntil(t *testing.T, cc *grpc.ClientConn, what string, holds func() bool
 func TestSendNoticesTheFailure(t *testing.T) {
 	t.Parallel()
 	backends := startScripted(t, "U U OK")
-	cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 3})
+	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3})
 	stream, err := sendUntil(t, cc, "a call of the third cluster", func() bool { return backends[2].Count() > 0 })
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSendNoticesTheLastFailure(t *testing.T) {
 			for _, b := range backends {
 				b.Script(testkit.Reply{Code: tc.reply, Message: "scripted"})
 			}
-			cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 5, Retryable: tc.retryable})
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 5, Retryable: tc.retryable})
 			_, err := sendUntil(t, cc, "an error", func() bool { return false })
 			checkError(t, err, tc.want, "not reported by grpc-go", "past the end of the list of 2")
 			if got := testkit.Counts(backends...); got != "1/1" {

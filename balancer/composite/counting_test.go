@@ -81,15 +81,7 @@ func startScripted(t testing.TB, words string) []*testkit.Backend {
 	return backends
 }
 
-// patient returns a cluster for each server, which may take its time to connect:
-// what counts is which one an attempt goes to, on a busy machine, too.
-func patient(backends []*testkit.Backend) []testkit.Cluster {
-	clusters := testkit.Clusters(backends...)
-	for i := range clusters {
-		clusters[i].More = map[string]any{"connectTimeout": "20s"}
-	}
-	return clusters
-}
+func patient(backends []*testkit.Backend) []testkit.Cluster { return testkit.Clusters(backends...) }
 
 // checkError compares an RPC's outcome with what is wanted.
 func checkError(t testing.TB, err error, code codes.Code, parts ...string) {
@@ -217,7 +209,7 @@ func TestFailedPickIsNotRepeated(t *testing.T) {
 	}
 	backends := startScripted(t, "OK OK")
 	clusters := patient(backends)
-	clusters[0].More["childPolicy"] = policy.Config()
+	clusters[0].More = map[string]any{"childPolicy": policy.Config()}
 	cc := dial(t, testkit.Service{Clusters: relist(clusters, "a a b a")})
 	testkit.AwaitServer(t, cc, "b")
 	picks.Store(0)

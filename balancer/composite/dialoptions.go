@@ -17,12 +17,15 @@ type Option interface{ isOption() }
 // channel with the policy "composite" fails with INTERNAL. On channels with
 // other policies it changes nothing.
 //
-// Pass it to [grpc.NewClient] before any other interceptor: retries by an
+// Pass it to [grpc.NewClient] before any other interceptor and stats handler:
+// retries by an
 // interceptor that comes after it advance to the next cluster, as retries by the
 // service config's policy do, while one that comes before it makes a new RPC of
 // each retry, which starts at the first cluster again. [grpc.WithUnaryInterceptor]
 // and [grpc.WithStreamInterceptor] always come before; give such interceptors by
 // [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] instead.
+// A stats handler before it that derives a cancelable context for each attempt
+// makes transparent retries count as attempts.
 //
 // It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
 // after it sets another. The options may be used for any number of channels.

@@ -213,7 +213,7 @@ func TestDynamicLife(t *testing.T) {
 	stop()
 	calls.Wait()
 	t.Logf("%d changes, %d configs, %d RPCs, of which %d had to succeed", dynamicChanges, len(d.configs), made.Load(), checked.Load())
-	if checked.Load() < made.Load()/2 {
+	if checked.Load() < made.Load()/4 {
 		t.Errorf("only %d of %d RPCs could be checked: the test shows too little", checked.Load(), made.Load())
 	}
 	if err := d.live.cc.Close(); err != nil {

@@ -25,8 +25,12 @@ func (b *compositeBalancer) shareEndpoints(cfg *lbConfig, state resolver.State) 
 	tagged := false
 	for _, e := range state.Endpoints {
 		name := clusterattr.Get(e)
-		tagged = tagged || name != ""
-		if name == "" {
+		if name != "" {
+			tagged = true
+			// The tag has done its work. A composite policy inside the cluster
+			// would take it for the name of one of its own.
+			e = clusterattr.Set(e, "")
+		} else {
 			name = only
 		}
 		if _, ok := byName[name]; !ok {
@@ -65,11 +69,16 @@ func (b *compositeBalancer) reportUnused(tag string, targetless int) {
 }
 
 // addressesOf lists the addresses of endpoints, for policies that know no
-// endpoints.
+// endpoints. It is the reverse of endpointsOf.
 func addressesOf(endpoints []resolver.Endpoint) []resolver.Address {
 	var addrs []resolver.Address
 	for _, e := range endpoints {
-		addrs = append(addrs, e.Addresses...)
+		for _, a := range e.Addresses {
+			if a.BalancerAttributes == nil {
+				a.BalancerAttributes = e.Attributes
+			}
+			addrs = append(addrs, a)
+		}
 	}
 	return addrs
 }

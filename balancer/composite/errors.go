@@ -7,9 +7,11 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
 const (
@@ -32,52 +34,113 @@ func errUntracked(a *attempt.Attempt) error {
 // status error inside would end the RPC. Its text is made when somebody reads
 // it, since an RPC that waits for ready throws most of them away.
 type exhausted struct {
-	picker *picker
-	number int
-	start  int
-	last   *attempt.Failure // told if the RPC ends here, or nil
-	info   balancer.PickInfo
-	failed []pickFailure
+	picker  *picker
+	attempt *attempt.Attempt
+	table   plan.Table
+	start   int
+	last    *attempt.Failure // told if the RPC ends here, or nil
+	info    balancer.PickInfo
+	skips   skips
 }
 
-// pickFailure is the error of a child's picker.
-type pickFailure struct {
-	cluster int
-	err     error
+// pickErrors are the errors of children's pickers, by slot.
+type pickErrors struct {
+	slot int
+	err  error
+	next *pickErrors
 }
 
-func (e *exhausted) add(cluster int, err error) {
-	e.failed = append(e.failed, pickFailure{cluster, err})
+func (e *pickErrors) add(slot int, err error) *pickErrors { return &pickErrors{slot, err, e} }
+
+func (e *pickErrors) at(slot int) error {
+	for ; e != nil; e = e.next {
+		if e.slot == slot {
+			return e.err
+		}
+	}
+	return nil
 }
 
 func (e *exhausted) Error() string {
-	considered := e.picker.table.Considered(e.start)
+	considered := e.table.Considered(e.start)
 	parts := make([]string, len(considered))
-	for i, cluster := range considered {
-		parts[i] = e.reason(cluster)
+	for i, slot := range considered {
+		parts[i] = e.picker.name(e.attempt, &e.table, slot) + " skipped: " + e.reason(slot)
 	}
-	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.number, joinShort(parts), quoteFailure(e.last))
+	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.attempt.Number(), joinShort(parts), quoteFailure(e.last))
 }
 
-// reason says why one cluster was passed over.
-func (e *exhausted) reason(cluster int) string {
-	c := &e.picker.clusters[cluster]
-	for _, f := range e.failed {
-		if f.cluster != cluster {
-			continue
-		}
-		if f.err == balancer.ErrNoSubConnAvailable {
-			return c.cluster.name + " skipped: connecting"
-		}
-		return fmt.Sprintf("%s skipped: pick error (%s)", c.cluster.name, quoteShort(f.err.Error()))
+// reason says why the cluster of a slot was passed over.
+func (e *exhausted) reason(slot int) string {
+	cluster := e.table.Cluster(slot)
+	if cluster == plan.None {
+		return "removed"
 	}
-	return c.cluster.name + " skipped: " + c.cluster.describe(c.reason, e.info)
+	c := &e.picker.clusters[cluster]
+	switch err := e.skips.errs.at(slot); {
+	case err == balancer.ErrNoSubConnAvailable:
+		return "connecting"
+	case err != nil:
+		return fmt.Sprintf("pick error (%s)", quoteShort(err.Error()))
+	case e.skips.full.Has(slot):
+		return fmt.Sprintf("max requests (%d)", c.config.maxRequests)
+	}
+	return c.cluster.describe(c.reason, e.info)
+}
+
+// name is the name of a slot's cluster, which the config may no longer have.
+func (p *picker) name(a *attempt.Attempt, table *plan.Table, slot int) string {
+	if cluster := table.Cluster(slot); cluster != plan.None {
+		return p.clusters[cluster].cluster.name
+	}
+	return a.List().Names[slot]
+}
+
+// names are those of all slots.
+func (p *picker) names(a *attempt.Attempt, table *plan.Table) []string {
+	names := make([]string, table.Len())
+	for slot := range names {
+		names[slot] = p.name(a, table, slot)
+	}
+	return names
+}
+
+// describe says why the cluster has no host, for errors.
+func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
+	c.parent.mu.Lock()
+	cause, timeout := c.resolveErr, c.connectTimeout
+	var picker balancer.Picker
+	if ch := c.current; ch != nil {
+		if ch.state.ConnectivityState == connectivity.TransientFailure {
+			picker = ch.state.Picker
+		}
+		if ch.rejected != nil && cause == nil {
+			cause = ch.rejected
+		}
+		if ch.connErr != nil && cause == nil {
+			cause = ch.connErr
+		}
+	}
+	c.parent.mu.Unlock()
+
+	var text strings.Builder
+	text.WriteString(strings.ReplaceAll(string(reason), "_", " "))
+	if reason == plan.ConnectTimeout {
+		fmt.Fprintf(&text, " after %v", timeout)
+	}
+	if err := pickerError(picker, info); err != nil {
+		cause = err
+	}
+	if cause != nil {
+		fmt.Fprintf(&text, " (%s)", quoteShort(cause.Error()))
+	}
+	return text.String()
 }
 
 // overflowError ends an RPC whose attempts have gone past the end of the list.
 // Its status is the last attempt's own, or UNAVAILABLE if it has none to give.
 type overflowError struct {
-	picker *picker
+	names  []string // of all slots
 	number int
 	last   *attempt.Failure // nil if no attempt came before
 	status *status.Status   // nil for UNAVAILABLE
@@ -101,12 +164,7 @@ func (e *overflowError) Error() string {
 // story says what happened. It quotes the last attempt's own error unless that
 // is the status.
 func (e *overflowError) story() string {
-	slots := e.picker.table.Slots
-	names := make([]string, slots.Len())
-	for i := range names {
-		names[i] = e.picker.clusters[slots.Cluster(i)].cluster.name
-	}
-	text := fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): past the end of the list of %d (%s)", e.number, len(names), joinShort(names))
+	text := fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): past the end of the list of %d (%s)", e.number, len(e.names), joinShort(e.names))
 	if e.status != nil {
 		return text
 	}

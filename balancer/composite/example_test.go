@@ -9,7 +9,7 @@ import (
 
 // README.md shows what is between the two marks.
 
-// begin
+// begin.
 const serviceConfig = `{
 	"loadBalancingConfig": [{"composite": {"clusters": [
 		{"name": "primary",   "target": "dns:///primary.example:443"},
@@ -32,4 +32,4 @@ func Dial(creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
 	)...)
 }
 
-// end
+// end.

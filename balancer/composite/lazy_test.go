@@ -27,7 +27,7 @@ func newLazyBench(t *testing.T) *lazyBench {
 
 func (l *lazyBench) configure(more map[string]any) {
 	l.t.Helper()
-	settings := map[string]any{"lazy": true, "childPolicy": l.policy.Config()}
+	settings := map[string]any{"lazy": true, "connectTimeout": "1s", "childPolicy": l.policy.Config()}
 	for k, v := range more {
 		settings[k] = v
 	}

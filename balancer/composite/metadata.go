@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// reservedKeys are those that gRPC sets itself or drops, besides all that begin
-// with ":" or "grpc-".
-var reservedKeys = []string{"connection", "content-type", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "user-agent"}
+// reservedKeys are those that gRPC or HTTP/2 sets itself or drops, besides all
+// that begin with ":" or "grpc-".
+var reservedKeys = []string{"connection", "content-length", "content-type", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "user-agent"}
 
 // parseMetadata checks a cluster's metadata, so that no RPC fails for it.
 func parseMetadata(fields map[string]string, path string) (metadata.MD, error) {

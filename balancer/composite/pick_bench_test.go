@@ -40,13 +40,14 @@ func firstAttempt(t testing.TB) (ctx context.Context) {
 func tableOf(n, down int, child balancer.Picker) *picker {
 	entries := make([]plan.Entry, n)
 	usable := make([]bool, n)
-	p := &picker{clusters: make([]pickCluster, n)}
+	p := &picker{config: &lbConfig{}, clusters: make([]pickCluster, n)}
 	for i := range n {
 		entries[i] = plan.Entry{Cluster: i, Attempts: 1}
 		usable[i] = i >= down
-		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i)}, picker: child}
+		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i)}, config: &clusterConfig{}, picker: child}
 		if usable[i] {
 			p.clusters[i].condition = plan.HasHost
+			p.clusters[i].plain = p.clusters[i].isPlain(p.config)
 		}
 	}
 	p.table = plan.NewTable(plan.NewSlots(entries, plan.Fail, true), usable)

@@ -12,23 +12,26 @@ import (
 
 // picker sends an attempt to its cluster. It is immutable: a change of any
 // cluster makes another one. A pick takes no lock and, if the child's pick is
-// used, allocates nothing.
+// used, allocates nothing of its own.
 type picker struct {
-	table       plan.Table
-	failRequest bool
-	clusters    []pickCluster // by cluster
+	table    plan.Table
+	config   *lbConfig
+	clusters []pickCluster // by cluster
 }
 
 // pickCluster is a cluster as it was when the picker was made.
 type pickCluster struct {
 	cluster   *cluster
+	config    *clusterConfig
 	identity  attempt.Cluster
-	metadata  metadata.MD // nil if there is none
 	condition plan.Condition
 	reason    plan.Reason     // of NoHost
 	picker    balancer.Picker // nil if the child has not reported
 	passOn    bool            // is asked to connect, and not waited for
+	plain     bool            // has a host, and nothing below applies to it
 	lazy      bool
+	guarded   bool // the config has more to it than a child
+	early     bool // has a host, but not for as long as failbackDelay
 }
 
 // Pick follows the attempt's slots to the first cluster that has a host, or that
@@ -39,40 +42,220 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, errUntracked(a)
 	}
 	a.Pick()
+	if list := a.List(); list != nil && !a.Nested() {
+		return p.pickOwn(a, info, list)
+	}
+	if c, slot := p.plain(a); c != nil {
+		// The case of every RPC to a healthy cluster, without what only others
+		// need.
+		a.Choose(&c.identity)
+		result, err := pickChild(c.picker, a, info)
+		if err != nil {
+			return p.pickAfter(a, info, slot, err)
+		}
+		result.SubConn = unwrap(result.SubConn)
+		return result, nil
+	}
+	return p.pickFrom(a, info, p.table)
+}
+
+// isPlain tells whether a pick of the cluster is that of its child and no more.
+func (c *pickCluster) isPlain(cfg *lbConfig) bool {
+	return c.condition == plan.HasHost && c.picker != nil && c.config.metadata == nil &&
+		!c.lazy && !c.guarded && !c.early && !cfg.nextCluster && !cfg.noteHosts
+}
+
+// plain returns the first cluster for the attempt, and its slot, if nothing needs
+// to be done but to ask its child.
+func (p *picker) plain(a *attempt.Attempt) (*pickCluster, int) {
 	start, ok := p.table.Start(a.Number())
 	if !ok {
-		return balancer.PickResult{}, p.overflow(a)
+		return nil, 0
 	}
-	var failed *exhausted
-	for set := p.table.From(start); ; {
+	slot, ok := p.table.From(start).First()
+	if !ok {
+		return nil, 0
+	}
+	if c := &p.clusters[p.table.Cluster(slot)]; c.plain {
+		return c, slot
+	}
+	return nil, 0
+}
+
+// pickAfter goes on after the first cluster's child, at a slot, has returned an
+// error.
+func (p *picker) pickAfter(a *attempt.Attempt, info balancer.PickInfo, slot int, err error) (balancer.PickResult, error) {
+	if err == balancer.ErrNoSubConnAvailable || isStatus(err) {
+		return balancer.PickResult{}, err
+	}
+	start, _ := p.table.Start(a.Number())
+	s := skips{errs: (*pickErrors)(nil).add(slot, err)}
+	return p.pickSet(a, info, p.table, p.table.Without(p.table.From(start), slot), start, a.Number(), &s)
+}
+
+// pickFrom picks by a table, which it does not keep.
+func (p *picker) pickFrom(a *attempt.Attempt, info balancer.PickInfo, table plan.Table) (balancer.PickResult, error) {
+	position := a.Number()
+	if p.config.nextCluster {
+		position = a.NextSlot() + 1
+	}
+	start, ok := table.Start(position)
+	if !ok {
+		return balancer.PickResult{}, p.overflow(a, table.Clone())
+	}
+	var s skips
+	return p.pickSet(a, info, table, table.From(start), start, position, &s)
+}
+
+// pickSet picks from the slots of set, in order.
+func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.Table, set plan.Set, start, position int, s *skips) (balancer.PickResult, error) {
+	for {
 		slot, ok := set.First()
 		if !ok {
-			return balancer.PickResult{}, p.noHost(a, start, info, failed)
+			break
 		}
-		c := &p.clusters[p.table.Cluster(slot)]
-		result, err := c.pick(a, info)
-		switch {
-		case err == nil:
-			result.SubConn = unwrap(result.SubConn)
-			switch {
-			case c.metadata == nil:
-			case result.Metadata == nil:
-				result.Metadata = c.metadata
-			default:
-				result.Metadata = metadata.Join(result.Metadata, c.metadata)
-			}
-			return result, nil
-		case err == balancer.ErrNoSubConnAvailable && !c.passOn:
+		c := &p.clusters[table.Cluster(slot)]
+		result, err, then := c.try(a, info, slot, s, false)
+		switch then {
+		case use:
+			return p.use(a, c, result, position-1+slot-start), nil
+		case end:
 			return balancer.PickResult{}, err
-		case err != balancer.ErrNoSubConnAvailable && isStatus(err):
-			return balancer.PickResult{}, err
+		case wait:
+			s.waits = true
+			set = 0
+		case goOn:
+			set = table.Without(set, slot)
 		}
-		if failed == nil {
-			failed = &exhausted{}
-		}
-		failed.add(p.table.Cluster(slot), err)
-		set = p.table.Without(set, slot)
 	}
+	if s.waits && !s.heldBack() {
+		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+	}
+	return p.pickHeldBack(a, info, table, start, position, s)
+}
+
+// pickHeldBack goes on when a pick has passed over clusters and found no other
+// that has a host. What is merely held back is used rather than that the RPC
+// fails or waits.
+func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table plan.Table, start, position int, s *skips) (balancer.PickResult, error) {
+	for _, set := range [2]plan.Set{s.early, s.resting} {
+		for {
+			slot, ok := set.First()
+			if !ok {
+				break
+			}
+			c := &p.clusters[table.Cluster(slot)]
+			result, err, then := c.try(a, info, slot, s, true)
+			switch then {
+			case use:
+				return p.use(a, c, result, position-1+slot-start), nil
+			case end:
+				return balancer.PickResult{}, err
+			case wait, goOn:
+				s.waits = s.waits || then == wait
+			}
+			set = table.Without(set, slot)
+		}
+	}
+	if s.full != 0 && (s.waits || !a.FailFast()) && !p.awaitPlaces(table, s.full) {
+		return p.pickFrom(a, info, table) // there is a place by now
+	}
+	if s.waits {
+		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+	}
+	return balancer.PickResult{}, p.noHost(a, table.Clone(), start, info, *s)
+}
+
+// awaitPlaces has the RPC pick again when there is a place in one of the clusters
+// at these slots. It returns false if there is one already.
+func (p *picker) awaitPlaces(table plan.Table, set plan.Set) bool {
+	for {
+		slot, ok := set.First()
+		if !ok {
+			return true
+		}
+		c := &p.clusters[table.Cluster(slot)]
+		if !c.cluster.guard.awaitPlace(c.config.maxRequests) {
+			return false
+		}
+		set = table.Without(set, slot)
+	}
+}
+
+// use makes a child's pick the attempt's. Slots count on where a list starts over.
+func (p *picker) use(a *attempt.Attempt, c *pickCluster, result balancer.PickResult, slot int) balancer.PickResult {
+	if p.config.nextCluster {
+		a.UseSlot(slot)
+	}
+	if p.config.noteHosts {
+		a.UseHost(hostOf(result))
+	}
+	result.SubConn = unwrap(result.SubConn)
+	switch md := c.config.metadata; {
+	case md == nil:
+	case result.Metadata == nil:
+		result.Metadata = md
+	default:
+		result.Metadata = metadata.Join(result.Metadata, md)
+	}
+	return result
+}
+
+// skips is what a pick has passed over, and why.
+type skips struct {
+	waits   bool     // for a cluster that is connecting
+	full    plan.Set // at maxRequests
+	resting plan.Set // in a cooldown
+	early   plan.Set // within failbackDelay
+	errs    *pickErrors
+}
+
+// heldBack tells whether a cluster was passed over though it has a host.
+func (s *skips) heldBack() bool { return s.full|s.resting|s.early != 0 }
+
+// verdict is what follows from a try of one cluster.
+type verdict uint8
+
+const (
+	use  verdict = iota // its pick
+	goOn                // to the next cluster
+	wait                // for this cluster
+	end                 // the RPC
+)
+
+// try has a cluster pick, unless it is held back and that is not put aside.
+func (c *pickCluster) try(a *attempt.Attempt, info balancer.PickInfo, slot int, s *skips, anyway bool) (balancer.PickResult, error, verdict) {
+	if c.early && !anyway {
+		s.early = s.early.With(slot)
+		return balancer.PickResult{}, nil, goOn
+	}
+	var result balancer.PickResult
+	var err error
+	if c.guarded {
+		var held plan.Reason
+		if result, err, held = c.pickGuarded(a, info, anyway); held != "" {
+			switch held {
+			case plan.Cooldown:
+				s.resting = s.resting.With(slot)
+			case plan.MaxRequests:
+				s.full = s.full.With(slot)
+			default: // there are no others
+			}
+			return balancer.PickResult{}, nil, goOn
+		}
+	} else {
+		result, err = c.pick(a, info)
+	}
+	switch {
+	case err == nil:
+		return result, nil, use
+	case err == balancer.ErrNoSubConnAvailable && !c.passOn:
+		return balancer.PickResult{}, nil, wait
+	case err != balancer.ErrNoSubConnAvailable && isStatus(err):
+		return balancer.PickResult{}, err, end
+	}
+	s.errs = s.errs.add(slot, err)
+	return balancer.PickResult{}, nil, goOn
 }
 
 // pick asks the child's picker. A child that is connecting is asked as well,
@@ -107,12 +290,12 @@ func isStatus(err error) bool {
 }
 
 // overflow is the error for an attempt past the end of the list.
-func (p *picker) overflow(a *attempt.Attempt) error {
-	err := &overflowError{picker: p, number: a.Number(), last: a.LastFailure()}
+func (p *picker) overflow(a *attempt.Attempt, table plan.Table) error {
+	err := &overflowError{names: p.names(a, &table), number: a.Number(), last: a.LastFailure()}
 	if a.Nested() {
 		return plain{err} // the outer policy goes on with its next cluster
 	}
-	if err.last != nil && !p.failRequest {
+	if err.last != nil && !p.config.failRequest {
 		err.status = err.last.Status()
 		a.EndRPC(err)
 	}
@@ -120,12 +303,9 @@ func (p *picker) overflow(a *attempt.Attempt) error {
 }
 
 // noHost is the error for an attempt that no cluster could take.
-func (p *picker) noHost(a *attempt.Attempt, start int, info balancer.PickInfo, e *exhausted) error {
-	if e == nil {
-		e = &exhausted{}
-	}
-	e.picker, e.number, e.start, e.info = p, a.Number(), start, info
-	if p.failRequest && a.FailFast() && !a.Nested() {
+func (p *picker) noHost(a *attempt.Attempt, table plan.Table, start int, info balancer.PickInfo, s skips) error {
+	e := &exhausted{picker: p, attempt: a, table: table, start: start, info: info, skips: s}
+	if p.config.failRequest && a.FailFast() && !a.Nested() {
 		e.last = a.LastFailure()
 		return status.Error(codes.Unavailable, e.Error())
 	}

@@ -34,20 +34,31 @@ func between(t *testing.T, text, begin, end string) string {
 	return strings.TrimSpace(inside)
 }
 
-func TestReadmeShowsTheCompiledExample(t *testing.T) {
+func TestReadmeShowsTheCompiledExamples(t *testing.T) {
 	t.Parallel()
-	code := between(t, readFile(t, "example_test.go"), "// begin\n", "// end\n")
-	shown := between(t, readFile(t, "../../README.md"), "<!-- example: balancer/composite/example_test.go -->\n```go\n", "\n```\n")
-	if code != shown {
-		t.Errorf("README.md shows\n%s\nwhile the example is\n%s", shown, code)
+	readme := readFile(t, "../../README.md")
+	for _, name := range []string{"example_test.go", "example_credentials_test.go"} {
+		code := between(t, readFile(t, name), "// begin.\n", "// end.\n")
+		shown := between(t, readme, "<!-- example: balancer/composite/"+name+" -->\n```go\n", "\n```\n")
+		if code != shown {
+			t.Errorf("README.md shows\n%s\nwhile the example is\n%s", shown, code)
+		}
 	}
-	cc, err := Dial(insecure.NewCredentials())
+}
+
+func TestExamplesDial(t *testing.T) {
+	t.Parallel()
+	plain := insecure.NewCredentials()
+	first, err := Dial(plain)
 	if err != nil {
-		t.Fatalf("the example does not work: %v", err)
+		t.Fatal(err)
 	}
-	if err := cc.Close(); err != nil {
-		t.Error(err)
+	defer func() { _ = first.Close() }()
+	second, err := DialWithCredentials(plain, plain, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer func() { _ = second.Close() }()
 }
 
 // TestReadmeHasEachField keeps the table of the config complete.

@@ -45,7 +45,7 @@ func (r *clusterResolver) build() {
 		DialCreds:            b.opts.DialCreds,
 		CredsBundle:          b.opts.CredsBundle,
 		Dialer:               b.opts.Dialer,
-		Authority:            r.target.Authority,
+		Authority:            r.cluster.serverName(),
 		MetricsRecorder:      b.cc.MetricsRecorder(),
 	})
 	if err == nil {

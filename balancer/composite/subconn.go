@@ -14,6 +14,7 @@ import (
 type subConn struct {
 	balancer.SubConn
 	child *child
+	host  string // its address
 	// epoch changes when the connection's state does, and when another health
 	// listener is registered: what an older listener was told no longer counts.
 	epoch atomic.Uint64

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // NewTransportCredentials returns credentials that give each cluster its own:
@@ -24,16 +25,19 @@ import (
 // their own entries, or else that of the cluster they are in. On a channel with
 // another policy fallback is used.
 //
-// A server is verified by the name of its own cluster's target. The credentials
-// may be used for any number of channels at once. byCluster must not change any
-// more.
+// A server is verified by the name that its own cluster's credentials have for it
+// (tls.Config.ServerName), or else the name of the cluster's target. The credentials
+// may be used for any number of channels at once. An entry that is nil counts as
+// none, and later changes of byCluster have no effect.
 func NewTransportCredentials(byCluster map[string]credentials.TransportCredentials, fallback credentials.TransportCredentials) credentials.TransportCredentials {
-	return &transportCredentials{byCluster: byCluster, fallback: fallback, unknown: new(unknownNames)}
+	entries := maps.Clone(byCluster)
+	maps.DeleteFunc(entries, func(_ string, creds credentials.TransportCredentials) bool { return creds == nil })
+	return &transportCredentials{byCluster: entries, fallback: fallback, unknown: new(unknownNames)}
 }
 
 type transportCredentials struct {
-	byCluster map[string]credentials.TransportCredentials
-	fallback  credentials.TransportCredentials // may be nil
+	byCluster map[string]credentials.TransportCredentials // none is nil
+	fallback  credentials.TransportCredentials            // may be nil
 	unknown   *unknownNames
 }
 
@@ -47,10 +51,19 @@ func (c *transportCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.
 	return nil, nil, errors.New("composite: transport credentials of clusters are for clients")
 }
 
-// Info says nothing about security, which differs from cluster to cluster. Each
-// connection has its own credentials' Info.
+// Info is about connections that no cluster makes: gRPC-Go takes a request's
+// :scheme from it. It never says "insecure", since NewClient would refuse call
+// credentials that require security, which clusters may have. It never says a
+// server's name, since that would become the name of all servers.
 func (c *transportCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: Name}
+	info := credentials.ProtocolInfo{SecurityProtocol: Name}
+	if c.fallback == nil {
+		return info
+	}
+	if protocol := c.fallback.Info().SecurityProtocol; protocol != insecure.NewCredentials().Info().SecurityProtocol {
+		info.SecurityProtocol = protocol
+	}
+	return info
 }
 
 // Clone returns credentials with clones of all entries.
@@ -74,7 +87,7 @@ func (c *transportCredentials) OverrideServerName(string) error {
 // innermost cluster's coming first.
 func (c *transportCredentials) forCluster(names []string) credentials.TransportCredentials {
 	for _, name := range names {
-		if creds, ok := c.byCluster[name]; ok && creds != nil {
+		if creds, ok := c.byCluster[name]; ok {
 			return creds
 		}
 	}
@@ -82,6 +95,19 @@ func (c *transportCredentials) forCluster(names []string) credentials.TransportC
 		return c.fallback
 	}
 	return missingCredentials{c, names}
+}
+
+// serverName is what credentials that are for names, as in forCluster, have
+// been told to call a server, or "". In gRPC-Go the channel's authority comes
+// from it, and the name that TLS verifies from the authority.
+func serverName(dialCreds credentials.TransportCredentials, names []string) string {
+	if all, ok := dialCreds.(*transportCredentials); ok {
+		dialCreds = all.forCluster(names)
+	}
+	if dialCreds == nil {
+		return ""
+	}
+	return dialCreds.Info().ServerName //nolint:staticcheck // deprecated, and still what tls.Config.ServerName becomes
 }
 
 // clusterBundle carries a cluster's credentials to its connections. It is the
@@ -120,7 +146,8 @@ func bundleFor(dialCreds credentials.TransportCredentials, inner credentials.Bun
 	}
 }
 
-// missingCredentials is what a cluster has for credentials if there are none.
+// missingCredentials is what a cluster has for credentials if there are none. Its
+// error does not quote names, since what it ends up in quotes it, twice.
 type missingCredentials struct {
 	all   *transportCredentials
 	names []string
@@ -130,7 +157,7 @@ func (m missingCredentials) ClientHandshake(context.Context, string, net.Conn) (
 	if len(m.names) == 0 {
 		return nil, nil, errors.New("composite: there are no transport credentials for connections outside clusters: give NewTransportCredentials a fallback")
 	}
-	return nil, nil, fmt.Errorf("composite: cluster %q has no transport credentials and there is no fallback: NewTransportCredentials has entries for %s", m.names[0], quoteNames(slices.Sorted(maps.Keys(m.all.byCluster))))
+	return nil, nil, fmt.Errorf("composite: cluster %s has no transport credentials and there is no fallback: NewTransportCredentials has entries for %s", m.names[0], listNames(slices.Sorted(maps.Keys(m.all.byCluster))))
 }
 
 func (m missingCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -153,17 +180,13 @@ func (u *unknownNames) check(what string, name string, known []string) {
 		return
 	}
 	if _, before := u.warned.LoadOrStore(name, true); !before {
-		logger.Warningf("%s has an entry for the cluster %q, and the config has no cluster of that name: it has %s", what, name, quoteNames(known))
+		logger.Warningf("%s has an entry for the cluster %q, and the config has no cluster of that name: it has %s", what, name, listNames(known))
 	}
 }
 
-func quoteNames(names []string) string {
+func listNames(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = fmt.Sprintf("%q", name)
-	}
-	return strings.Join(quoted, ", ")
+	return strings.Join(names, ", ")
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
@@ -30,8 +31,8 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	code, stdout, stderr := command(t)
-	if code != exitOK || stderr != "" {
-		t.Fatalf("exit code %d, stderr %q: want %d and nothing, after:\n%s", code, stderr, exitOK, stdout)
+	if code != demo.ExitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q: want %d and nothing, after:\n%s", code, stderr, demo.ExitOK, stdout)
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v: want less than 10 s", took)
@@ -74,16 +75,17 @@ func TestFailover(t *testing.T) {
 // TestStepFails has steps want what does not come.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T, opts ...grpc.DialOption) (*play, *server, *bytes.Buffer) {
+	start := func(t *testing.T, opts ...grpc.DialOption) (*play, *demo.Server, *bytes.Buffer) {
+		t.Helper()
 		s := startServer(t, "primary")
-		clusters := []cluster{{Name: s.name, Target: s.addr}}
+		clusters := []cluster{{Name: s.Name, Target: s.Addr}}
 		cc, err := dial(clusters, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cc.Close() })
 		var out bytes.Buffer
-		return &play{cc: cc, directory: &directory{clusters: clusters}, table: &table{w: &out}}, s, &out
+		return &play{cc: cc, directory: &directory{clusters: clusters}, table: &table{Output: demo.NewOutput(&out)}}, s, &out
 	}
 	nothing := func() error { return nil }
 
@@ -126,15 +128,15 @@ func TestStepFails(t *testing.T) {
 		err := p.run(t.Context(), []step{{title: "up", change: func() error { return errors.New("port taken") }}})
 		testkit.Contains(t, err, "step 1 (up): port taken")
 		var stderr bytes.Buffer
-		if code := exitCode(err, &stderr); code != exitFailed || stderr.String() != "failover: step 1 (up): port taken\n" {
-			t.Errorf("exit code %d, stderr %q: want %d and the error", code, stderr.String(), exitFailed)
+		if code := demo.ExitCode("failover", err, &stderr); code != demo.ExitFailed || stderr.String() != "failover: step 1 (up): port taken\n" {
+			t.Errorf("exit code %d, stderr %q: want %d and the error", code, stderr.String(), demo.ExitFailed)
 		}
 	})
 	t.Run("a server fails later in the step", func(t *testing.T) {
 		t.Parallel()
 		p, s, out := start(t)
 		// The header is printed when an RPC has come to what is wanted.
-		p.table.w = onWrite(out, "CLUSTER", func() { s.unavailable.Store(true) })
+		p.table.Output = demo.NewOutput(onWrite(out, "CLUSTER", func() { s.Unavailable.Store(true) }))
 		err := p.run(t.Context(), []step{
 			{title: "up", change: nothing, want: want{"primary", 1}},
 			{title: "never reached", change: func() error { t.Error("the steps went on"); return nil }},
@@ -147,13 +149,13 @@ func TestStepFails(t *testing.T) {
 }
 
 // startServer starts a server that is stopped when the test ends.
-func startServer(t *testing.T, name string) *server {
+func startServer(t *testing.T, name string) *demo.Server {
 	t.Helper()
-	s := &server{name: name}
-	if err := s.start(); err != nil {
+	s := &demo.Server{Name: name}
+	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.stop)
+	t.Cleanup(s.Stop)
 	return s
 }
 
@@ -177,7 +179,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	up, down := startServer(t, "up"), startServer(t, "down")
-	down.stop()
+	down.Stop()
 	for _, tc := range []struct {
 		name  string
 		args  []string
@@ -185,12 +187,12 @@ func TestInterrupt(t *testing.T) {
 		code  int
 		err   string
 	}{
-		{name: "before the steps", code: exitInterrupted, err: "failover: interrupted\n"},
-		{name: "in a step", after: "3. ", code: exitInterrupted, err: "failover: interrupted\n"},
-		{name: "between RPCs", after: "     1  primary", code: exitInterrupted, err: "failover: interrupted\n"},
-		{name: "targets, before the first RPC", args: []string{"-targets", up.addr}, code: exitInterrupted, err: "failover: interrupted\n"},
-		{name: "targets without end", args: []string{"-targets", up.addr, "-n", "0", "-every", "1ms"}, after: "    20  ", code: exitOK},
-		{name: "targets, long before the next RPC", args: []string{"-targets", down.addr, "-every", "1h"}, after: "     1  ", code: exitFailed, err: "failover: the last RPC failed\n"},
+		{name: "before the steps", code: demo.ExitInterrupted, err: "failover: interrupted\n"},
+		{name: "in a step", after: "3. ", code: demo.ExitInterrupted, err: "failover: interrupted\n"},
+		{name: "between RPCs", after: "     1  primary", code: demo.ExitInterrupted, err: "failover: interrupted\n"},
+		{name: "targets, before the first RPC", args: []string{"-targets", up.Addr}, code: demo.ExitInterrupted, err: "failover: interrupted\n"},
+		{name: "targets without end", args: []string{"-targets", up.Addr, "-n", "0", "-every", "1ms"}, after: "    20  ", code: demo.ExitOK},
+		{name: "targets, long before the next RPC", args: []string{"-targets", down.Addr, "-every", "1h"}, after: "     1  ", code: demo.ExitFailed, err: "failover: the last RPC failed\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
 const (
@@ -21,13 +23,6 @@ type options struct {
 	n       int      // RPCs, 0: until interrupted
 	every   time.Duration
 }
-
-// usageError is an error in the command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-func (e *usageError) Unwrap() error { return e.err }
 
 func usage() string {
 	return fmt.Sprintf(`Usage: go run ./examples/failover [-targets host:port,... [-n count] [-every interval]]
@@ -73,11 +68,11 @@ Examples:
   go run ./examples/failover
   go run ./examples/failover -targets localhost:50051,localhost:50052
   go run ./examples/failover -targets dns:///a.example:50051,dns:///b.example:50051 -n 0 -every 1s
-`, maxTargets, defaultRPCs, defaultEvery, attemptHeader, rpcTimeout)
+`, maxTargets, defaultRPCs, defaultEvery, demo.AttemptHeader, rpcTimeout)
 }
 
 // parseFlags returns flag.ErrHelp if help is asked for, and otherwise a
-// usageError if:
+// demo.UsageError if:
 //   - a flag is not known, or its value not of its type;
 //   - there are arguments besides flags;
 //   - targets are none or more than 64, or one is empty;
@@ -92,14 +87,14 @@ func parseFlags(args []string) (options, error) {
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return options{}, err
 	} else if err != nil {
-		return options{}, &usageError{err}
+		return options{}, &demo.UsageError{Err: err}
 	}
 	opts := options{n: *n, every: *every}
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
 
 	bad := func(format string, args ...any) (options, error) {
-		return options{}, &usageError{fmt.Errorf(format, args...)}
+		return options{}, &demo.UsageError{Err: fmt.Errorf(format, args...)}
 	}
 	if given["targets"] {
 		for i, target := range strings.Split(*targets, ",") {

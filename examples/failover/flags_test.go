@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
 func TestFlagErrors(t *testing.T) {
@@ -34,8 +36,8 @@ func TestFlagErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := command(t, tc.args...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, stdout %q: want %d and nothing", code, stdout, exitUsage)
+			if code != demo.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d, stdout %q: want %d and nothing", code, stdout, demo.ExitUsage)
 			}
 			if !strings.HasPrefix(stderr, "failover: ") || !strings.Contains(stderr, tc.want) || !strings.HasSuffix(stderr, "Run it with -h to see all flags.\n") {
 				t.Errorf("stderr %q: want %q in it, and a word on -h at the end", stderr, tc.want)
@@ -48,8 +50,8 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"-h", "--help"} {
 		code, stdout, stderr := command(t, arg)
-		if code != exitOK || stderr != "" {
-			t.Errorf("%s: exit code %d, stderr %q: want %d and nothing", arg, code, stderr, exitOK)
+		if code != demo.ExitOK || stderr != "" {
+			t.Errorf("%s: exit code %d, stderr %q: want %d and nothing", arg, code, stderr, demo.ExitOK)
 		}
 		for _, part := range []string{"-targets host:port", "-n count", "-every interval", "Default: 10.", "Default: 500ms.", "Examples:", "Exit code"} {
 			if !strings.Contains(oneLine(stdout), part) {

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
 // rpcTimeout is for one RPC with all its attempts.
@@ -42,7 +44,7 @@ func check(ctx context.Context, cc *grpc.ClientConn, d *directory) answer {
 		a.address = server.Addr.String()
 		a.cluster = d.cluster(ctx, a.address)
 	}
-	if told := header.Get(attemptHeader); len(told) == 1 {
+	if told := header.Get(demo.AttemptHeader); len(told) == 1 {
 		a.attempt, _ = strconv.Atoi(told[0]) // 0 if it is not a number
 	}
 	return a

@@ -10,12 +10,13 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
 const (
 	rpcsPerStep = 3
 	timeLimit   = 9 * time.Second // for all steps; they need less than one
-	probePause  = time.Millisecond
 )
 
 // step changes the servers, and says what RPCs must come to from then on.
@@ -33,7 +34,7 @@ type want struct {
 	attempt int
 }
 
-func steps(primary, secondary, fallback *server) []step {
+func steps(primary, secondary, fallback *demo.Server) []step {
 	return []step{
 		{
 			title:   "All servers are healthy: primary answers",
@@ -43,30 +44,30 @@ func steps(primary, secondary, fallback *server) []step {
 		},
 		{
 			title:  "primary answers UNAVAILABLE: the retry, attempt 2, goes to secondary",
-			change: func() error { primary.unavailable.Store(true); return nil },
+			change: func() error { primary.Unavailable.Store(true); return nil },
 			want:   want{cluster: "secondary", attempt: 2},
 		},
 		{
 			title:   "primary is down: attempt 1 goes to secondary, no retry, no backoff",
-			change:  func() error { primary.stop(); return nil },
+			change:  func() error { primary.Stop(); return nil },
 			settled: "the channel had noticed after",
 			want:    want{cluster: "secondary", attempt: 1},
 		},
 		{
 			title:   "primary and secondary are down: attempt 1 goes to fallback",
-			change:  func() error { secondary.stop(); return nil },
+			change:  func() error { secondary.Stop(); return nil },
 			settled: "the channel had noticed after",
 			want:    want{cluster: "fallback", attempt: 1},
 		},
 		{
 			title:   "All servers are down: the error says why",
-			change:  func() error { fallback.stop(); return nil },
+			change:  func() error { fallback.Stop(); return nil },
 			settled: "the channel had noticed after",
 		},
 		{
 			title: "All servers are up again: the channel goes back to primary by itself",
 			change: func() error {
-				return errors.Join(primary.start(), secondary.start(), fallback.start())
+				return errors.Join(primary.Start(), secondary.Start(), fallback.Start())
 			},
 			settled: "back on primary after",
 			want:    want{cluster: "primary", attempt: 1},
@@ -77,18 +78,14 @@ func steps(primary, secondary, fallback *server) []step {
 // failover starts the servers, opens a channel to them and goes through the
 // steps.
 func failover(ctx context.Context, t *table) error {
-	servers := []*server{{name: "primary"}, {name: "secondary"}, {name: "fallback"}}
-	defer func() {
-		for _, s := range servers {
-			s.stop()
-		}
-	}()
+	servers := []*demo.Server{{Name: "primary"}, {Name: "secondary"}, {Name: "fallback"}}
+	if err := demo.StartAll(servers...); err != nil {
+		return err
+	}
+	defer demo.StopAll(servers...)
 	var clusters []cluster
 	for _, s := range servers {
-		if err := s.start(); err != nil {
-			return err
-		}
-		clusters = append(clusters, cluster{Name: s.name, Target: s.addr})
+		clusters = append(clusters, cluster{Name: s.Name, Target: s.Addr})
 	}
 	// After a connection has failed, gRPC waits 1 s before it tries again, then
 	// longer and longer. Waiting less keeps the way back to the primary, and so
@@ -103,15 +100,15 @@ func failover(ctx context.Context, t *table) error {
 	defer func() { _ = cc.Close() }()
 
 	start := time.Now()
-	t.size(clusters, len(servers[0].addr))
-	t.printf("Three servers run: primary, secondary and fallback. Attempt 1 of an RPC goes to\n" +
+	t.size(clusters, len(servers[0].Addr))
+	t.Printf("Three servers run: primary, secondary and fallback. Attempt 1 of an RPC goes to\n" +
 		"primary, attempt 2 to secondary, attempt 3 to fallback. Now they are broken in turn.\n")
 	p := &play{cc: cc, directory: &directory{clusters: clusters}, table: t}
 	all := steps(servers[0], servers[1], servers[2])
 	if err := p.run(ctx, all); err != nil {
 		return err
 	}
-	t.printf("\nAll %d steps went as they should, in %.2f s.\n", len(all), time.Since(start).Seconds())
+	t.Printf("\nAll %d steps went as they should, in %.2f s.\n", len(all), time.Since(start).Seconds())
 	return nil
 }
 
@@ -129,7 +126,7 @@ func (p *play) run(ctx context.Context, steps []step) error {
 	for i, s := range steps {
 		err := p.step(limited, i+1, s)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return errInterrupted
+			return demo.ErrInterrupted
 		}
 		if err != nil {
 			return fmt.Errorf("step %d (%s): %w", i+1, s.title, err)
@@ -139,7 +136,7 @@ func (p *play) run(ctx context.Context, steps []step) error {
 }
 
 func (p *play) step(ctx context.Context, number int, s step) error {
-	p.table.printf("\n%d. %s\n", number, s.title)
+	p.table.Printf("\n%d. %s\n", number, s.title)
 	if err := s.change(); err != nil {
 		return err
 	}
@@ -148,7 +145,7 @@ func (p *play) step(ctx context.Context, number int, s step) error {
 		return err
 	}
 	if s.settled != "" {
-		p.table.printf("   (%s %s)\n", s.settled, milliseconds(took))
+		p.table.Printf("   (%s %s)\n", s.settled, demo.Milliseconds(took))
 	}
 	p.table.header()
 	for i := range rpcsPerStep {
@@ -167,24 +164,12 @@ func (p *play) step(ctx context.Context, number int, s step) error {
 // settle makes RPCs until one comes to what is wanted, and returns how long that
 // took: the channel learns of a change a moment after it was made.
 func (p *play) settle(ctx context.Context, w want) (time.Duration, error) {
-	start := time.Now()
-	var last error
-	for {
-		a := check(ctx, p.cc, p.directory)
-		err := w.check(a)
-		if err == nil {
-			return time.Since(start), nil
+	return demo.Await(ctx, func() (missing, failed error) {
+		if err := w.check(check(ctx, p.cc, p.directory)); err != nil {
+			missing = fmt.Errorf("the last RPC %w", err)
 		}
-		// One that the end of the time has cut short tells nothing.
-		if code := status.Code(a.err); last == nil || (code != codes.DeadlineExceeded && code != codes.Canceled) {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("not so after %.1f s: the last RPC %w", time.Since(start).Seconds(), last)
-		case <-time.After(probePause): // so as not to keep the processor busy
-		}
-	}
+		return missing, nil
+	})
 }
 
 // check returns an error, to come after "the RPC", unless the answer is the one

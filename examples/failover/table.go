@@ -1,24 +1,17 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strconv"
-	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
-const (
-	unknown     = "-"
-	errorIndent = "       "
-	errorWidth  = 90 // of the lines of an error, in characters
-)
+const unknown = "-"
 
 // table prints RPCs line by line, as they happen.
 type table struct {
-	w   io.Writer
-	err error // from the first write that failed; nothing is written after it
+	*demo.Output
 
 	clusterWidth, addressWidth int    // of the columns
 	lastError                  string // the error of the row before, or ""
@@ -33,13 +26,6 @@ func (t *table) size(clusters []cluster, addressWidth int) {
 	}
 }
 
-// printf prints whole lines.
-func (t *table) printf(format string, args ...any) {
-	if t.err == nil {
-		_, t.err = fmt.Fprintf(t.w, format, args...)
-	}
-}
-
 func (t *table) header() {
 	t.columns("RPC", "CLUSTER", "ADDRESS", "ATTEMPT", "TIME", "STATUS")
 }
@@ -51,22 +37,20 @@ func (t *table) row(number int, a answer) {
 	if a.attempt > 0 {
 		attempt = strconv.Itoa(a.attempt)
 	}
-	t.columns(strconv.Itoa(number), orUnknown(a.cluster), orUnknown(a.address), attempt, milliseconds(a.took), a.code())
+	t.columns(strconv.Itoa(number), orUnknown(a.cluster), orUnknown(a.address), attempt, demo.Milliseconds(a.took), a.code())
 	text := ""
 	if a.err != nil {
 		text = a.err.Error()
 	}
 	if text != t.lastError {
-		for _, line := range wrap(text, errorWidth) {
-			t.printf("%s%s\n", errorIndent, line)
-		}
+		t.Text(text)
 	}
 	t.lastError = text
 }
 
 func (t *table) columns(number, cluster, address, attempt, took, status string) {
 	t.clusterWidth, t.addressWidth = max(t.clusterWidth, len("CLUSTER")), max(t.addressWidth, len(address))
-	t.printf("   %3s  %-*s  %-*s  %7s  %10s  %s\n", number, t.clusterWidth, cluster, t.addressWidth, address, attempt, took, status)
+	t.Printf("   %3s  %-*s  %-*s  %7s  %10s  %s\n", number, t.clusterWidth, cluster, t.addressWidth, address, attempt, took, status)
 }
 
 func orUnknown(s string) string {
@@ -74,23 +58,4 @@ func orUnknown(s string) string {
 		return unknown
 	}
 	return s
-}
-
-func milliseconds(d time.Duration) string {
-	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
-}
-
-// wrap breaks a text into lines, at spaces only. A word longer than a line has
-// one of its own.
-func wrap(text string, width int) []string {
-	var lines []string
-	for _, word := range strings.Fields(text) {
-		last := len(lines) - 1
-		if last < 0 || utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) > width {
-			lines = append(lines, word)
-			continue
-		}
-		lines[last] += " " + word
-	}
-	return lines
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
@@ -80,29 +80,10 @@ func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	full := writerFunc(func([]byte) (int, error) { return 0, errors.New("disk full") })
 	up := startServer(t, "up")
-	for _, args := range [][]string{nil, {"-targets", up.addr, "-n", "0", "-every", "1ms"}} {
+	for _, args := range [][]string{nil, {"-targets", up.Addr, "-n", "0", "-every", "1ms"}} {
 		var stderr bytes.Buffer
-		if code := run(testkit.Context(t), args, full, &stderr); code != exitFailed || stderr.String() != "failover: disk full\n" {
-			t.Errorf("%v: exit code %d, stderr %q: want %d and the error", args, code, stderr.String(), exitFailed)
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name, text string
-		want       []string
-	}{
-		{"nothing", "", nil},
-		{"one line", "as it is", []string{"as it is"}},
-		{"at spaces", "a line that is too long", []string{"a line", "that is", "too long"}},
-		{"a long word", "a verylongword too", []string{"a", "verylongword", "too"}},
-		{"line breaks", "a\n\nb", []string{"a b"}},
-		{"not by bytes", "äöü äöü ä", []string{"äöü äöü", "ä"}},
-	} {
-		if got := wrap(tc.text, 8); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q: want %q", tc.name, got, tc.want)
+		if code := run(testkit.Context(t), args, full, &stderr); code != demo.ExitFailed || stderr.String() != "failover: disk full\n" {
+			t.Errorf("%v: exit code %d, stderr %q: want %d and the error", args, code, stderr.String(), demo.ExitFailed)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 )
 
 // callTargets makes RPCs to the servers that the user named. It returns an error
@@ -16,7 +18,7 @@ func callTargets(ctx context.Context, t *table, opts options) error {
 	clusters := targetClusters(opts.targets)
 	cc, err := dial(clusters)
 	if err != nil {
-		return &usageError{fmt.Errorf("-targets: %w", err)} // the library says what is wrong with which
+		return &demo.UsageError{Err: fmt.Errorf("-targets: %w", err)} // the library says what is wrong with which
 	}
 	defer func() { _ = cc.Close() }()
 
@@ -26,7 +28,7 @@ func callTargets(ctx context.Context, t *table, opts options) error {
 	ticker := time.NewTicker(opts.every)
 	defer ticker.Stop()
 	var last *answer
-	for n := 1; t.err == nil && (opts.n == 0 || n <= opts.n); n++ {
+	for n := 1; t.Err() == nil && (opts.n == 0 || n <= opts.n); n++ {
 		if n > 1 {
 			select {
 			case <-ctx.Done():
@@ -41,10 +43,10 @@ func callTargets(ctx context.Context, t *table, opts options) error {
 		last = &a
 	}
 	switch {
-	case t.err != nil:
-		return t.err
+	case t.Err() != nil:
+		return t.Err()
 	case last == nil:
-		return errInterrupted
+		return demo.ErrInterrupted
 	case last.err != nil:
 		return errors.New("the last RPC failed") // its error is in the table
 	}

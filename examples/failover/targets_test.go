@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
@@ -23,12 +24,12 @@ func TestTargets(t *testing.T) {
 	t.Parallel()
 	up, other := startServer(t, "up"), startServer(t, "other")
 	down := startServer(t, "down")
-	down.stop()
+	down.Stop()
 	unavailable := startServer(t, "unavailable")
-	unavailable.unavailable.Store(true)
+	unavailable.Unavailable.Store(true)
 	bare, sick := startBare(t, healthpb.HealthCheckResponse_SERVING), startBare(t, healthpb.HealthCheckResponse_NOT_SERVING)
 	foreign := testkit.Start(t, "foreign").Addr // without the health service
-	_, port, err := net.SplitHostPort(up.addr)
+	_, port, err := net.SplitHostPort(up.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,18 +41,18 @@ func TestTargets(t *testing.T) {
 		status  string
 		errors  []string // in the table
 	}{
-		{name: "the first is down", targets: []string{down.addr, up.addr}, cluster: up.addr, attempt: "1", status: "OK"},
-		{name: "the first is unavailable", targets: []string{unavailable.addr, up.addr, other.addr}, cluster: up.addr, attempt: "2", status: "OK"},
-		{name: "all are down", targets: []string{down.addr}, cluster: "-", attempt: "-", status: "Unavailable", errors: []string{"no host available", "connection refused"}},
-		{name: "all are unavailable", targets: []string{unavailable.addr}, cluster: unavailable.addr, attempt: "-", status: "Unavailable", errors: []string{"as this step wants it"}},
-		{name: "listed again", targets: []string{unavailable.addr, unavailable.addr, up.addr}, cluster: up.addr, attempt: "3", status: "OK"},
+		{name: "the first is down", targets: []string{down.Addr, up.Addr}, cluster: up.Addr, attempt: "1", status: "OK"},
+		{name: "the first is unavailable", targets: []string{unavailable.Addr, up.Addr, other.Addr}, cluster: up.Addr, attempt: "2", status: "OK"},
+		{name: "all are down", targets: []string{down.Addr}, cluster: "-", attempt: "-", status: "Unavailable", errors: []string{"no host available", "connection refused"}},
+		{name: "all are unavailable", targets: []string{unavailable.Addr}, cluster: unavailable.Addr, attempt: "-", status: "Unavailable", errors: []string{"as this step wants it"}},
+		{name: "listed again", targets: []string{unavailable.Addr, unavailable.Addr, up.Addr}, cluster: up.Addr, attempt: "3", status: "OK"},
 		{name: "by name", targets: []string{"localhost:" + port}, cluster: "localhost:" + port, attempt: "1", status: "OK"},
 		{name: "by URI", targets: []string{"dns:///localhost:" + port}, cluster: "dns:///localhost:" + port, attempt: "1", status: "OK"},
 		{name: "the server does not tell the attempt", targets: []string{bare}, cluster: bare, attempt: "-", status: "OK"},
 		{name: "the server is not well", targets: []string{sick}, cluster: sick, attempt: "-", status: "OK, NOT_SERVING"},
 		{name: "no health service", targets: []string{foreign}, cluster: foreign, attempt: "-", status: "Unimplemented", errors: []string{"unknown service grpc.health.v1.Health"}},
-		{name: "spaces in the list", targets: []string{" " + up.addr, " " + other.addr + " "}, cluster: up.addr, attempt: "1", status: "OK"},
-		{name: "as many as there may be", targets: append(slices.Repeat([]string{down.addr}, maxTargets-1), up.addr), cluster: up.addr, attempt: "1", status: "OK"},
+		{name: "spaces in the list", targets: []string{" " + up.Addr, " " + other.Addr + " "}, cluster: up.Addr, attempt: "1", status: "OK"},
+		{name: "as many as there may be", targets: append(slices.Repeat([]string{down.Addr}, maxTargets-1), up.Addr), cluster: up.Addr, attempt: "1", status: "OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,9 +73,9 @@ func TestTargets(t *testing.T) {
 			if want := (row{"", tc.cluster, tc.attempt, tc.status}); last != want {
 				t.Errorf("the last row is %v: want %v, in:\n%s", last, want, out.String())
 			}
-			wantCode, wantErr := exitOK, ""
+			wantCode, wantErr := demo.ExitOK, ""
 			if !strings.HasPrefix(tc.status, "OK") {
-				wantCode, wantErr = exitFailed, "failover: the last RPC failed\n"
+				wantCode, wantErr = demo.ExitFailed, "failover: the last RPC failed\n"
 			}
 			if code != wantCode || errs.String() != wantErr {
 				t.Errorf("exit code %d, stderr %q: want %d and %q", code, errs.String(), wantCode, wantErr)
@@ -92,6 +93,7 @@ func TestTargets(t *testing.T) {
 
 // onRow returns a writer that calls f when it has written a row that fits.
 func onRow(t *testing.T, w io.Writer, fits func(row) bool, f func()) io.Writer {
+	t.Helper()
 	return writerFunc(func(p []byte) (int, error) {
 		n, err := w.Write(p)
 		if got, _ := rows(t, string(p)); len(got) == 1 && fits(got[0]) {
@@ -105,7 +107,7 @@ func onRow(t *testing.T, w io.Writer, fits func(row) bool, f func()) io.Writer {
 func TestTargetsCount(t *testing.T) {
 	t.Parallel()
 	down := startServer(t, "down")
-	down.stop()
+	down.Stop()
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -117,9 +119,9 @@ func TestTargetsCount(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			code, stdout, stderr := command(t, append([]string{"-targets", down.addr, "-every", "1ms"}, tc.args...)...)
-			if code != exitFailed || stderr != "failover: the last RPC failed\n" {
-				t.Errorf("exit code %d, stderr %q: want %d and why", code, stderr, exitFailed)
+			code, stdout, stderr := command(t, append([]string{"-targets", down.Addr, "-every", "1ms"}, tc.args...)...)
+			if code != demo.ExitFailed || stderr != "failover: the last RPC failed\n" {
+				t.Errorf("exit code %d, stderr %q: want %d and why", code, stderr, demo.ExitFailed)
 			}
 			if got, _ := rows(t, stdout); len(got) != tc.want || got[tc.want-1].number != strconv.Itoa(tc.want) {
 				t.Errorf("rows %v: want %d", got, tc.want)
@@ -157,9 +159,9 @@ func TestTargetsChange(t *testing.T) {
 		want row // that ends the phase
 		end  func()
 	}{
-		{row{"", first.addr, "1", "OK"}, func() { first.unavailable.Store(true) }},
-		{row{"", second.addr, "2", "OK"}, func() { first.unavailable.Store(false) }},
-		{row{"", first.addr, "1", "OK"}, interrupt},
+		{row{"", first.Addr, "1", "OK"}, func() { first.Unavailable.Store(true) }},
+		{row{"", second.Addr, "2", "OK"}, func() { first.Unavailable.Store(false) }},
+		{row{"", first.Addr, "1", "OK"}, interrupt},
 	}
 	var out, errs bytes.Buffer
 	stdout := onRow(t, &out, func(r row) bool {
@@ -169,8 +171,8 @@ func TestTargetsChange(t *testing.T) {
 		phases[0].end()
 		phases = phases[1:]
 	})
-	code := run(ctx, []string{"-targets", first.addr + "," + second.addr, "-n", "0", "-every", "1ms"}, stdout, &errs)
-	if code != exitOK || errs.Len() > 0 || len(phases) > 0 {
-		t.Errorf("exit code %d, stderr %q, %d phases left: want %d, nothing and none, after:\n%s", code, errs.String(), len(phases), exitOK, out.String())
+	code := run(ctx, []string{"-targets", first.Addr + "," + second.Addr, "-n", "0", "-every", "1ms"}, stdout, &errs)
+	if code != demo.ExitOK || errs.Len() > 0 || len(phases) > 0 {
+		t.Errorf("exit code %d, stderr %q, %d phases left: want %d, nothing and none, after:\n%s", code, errs.String(), len(phases), demo.ExitOK, out.String())
 	}
 }

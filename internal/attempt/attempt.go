@@ -20,29 +20,39 @@ type Cluster struct {
 
 // Attempt is one attempt of an RPC, and the context of that attempt.
 //
-// Number, FailFast, LastFailure, Pick, the Nested methods and EndRPC are for
-// pickers, which gRPC calls one at a time for one attempt.
+// Its methods but those of a context are for pickers, which gRPC calls one at a
+// time for one attempt.
 type Attempt struct {
 	context.Context // the attempt's context, as gRPC-Go made it
 
-	ledger   *Ledger
-	stream   <-chan struct{} // tells client streams apart
-	failFast bool
+	ledger       *Ledger
+	stream       <-chan struct{} // tells client streams apart
+	failFast     bool
+	clientStream bool // the client sends any number of messages
+
+	// What pickers say, read by the same goroutine, and under ledger.mu when
+	// the attempt is over.
 	depth    int // how many pickers of nested policies are at work
 	path     [maxDepth]*Cluster
 	pathLen  int
+	host     string
+	watchers [maxDepth]watcher
 
 	// picked is set by the picker, which takes no lock, and read when the
 	// stream's next attempt begins.
-	picked atomic.Bool
+	picked  atomic.Bool
+	timeout atomic.Pointer[timeout] // nil if none was set
 
 	// The rest is guarded by ledger.mu until the attempt has begun. From then
-	// on number, transparent and failure do not change any more.
+	// on number, transparent, failure, from and hosts do not change any more.
 	number      int
 	transparent bool
 	failure     *Failure // of the attempt before this one
+	from        [maxDepth]int32
+	hosts       []string
 	begun       bool
 	ended       bool
+	settled     bool
 	outcome     *Failure // how it failed, if it did
 	previous    *Attempt // of the same stream, until begun
 	sibling     *Attempt // the latest attempt of another stream
@@ -82,10 +92,18 @@ func (a *Attempt) FailFast() bool { return a.failFast }
 // none.
 func (a *Attempt) LastFailure() *Failure { return a.failure }
 
-// Pick says that a picker works for this attempt: the attempt is real.
+// Pick says that a picker works for this attempt: the attempt is real. What an
+// earlier pick for it set no longer holds.
 func (a *Attempt) Pick() {
-	if !a.picked.Load() {
+	switch {
+	case !a.picked.Load():
 		a.picked.Store(true)
+	case a.depth == 0:
+		a.watchers = [maxDepth]watcher{}
+		a.host = ""
+		if t := a.timeout.Load(); t != nil {
+			t.cancel()
+		}
 	}
 }
 

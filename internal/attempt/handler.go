@@ -2,6 +2,8 @@ package attempt
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -32,13 +34,21 @@ func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Conte
 	return l.tag(ctx, info.FailFast)
 }
 
-// HandleRPC sees an attempt begin and end. Whether it is transparent is known
-// only when it begins.
+// HandleRPC sees an attempt begin, move on and end. Whether it is transparent is
+// known only when it begins.
 func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	switch e := event.(type) {
 	case *stats.Begin:
 		if a := FromContext(ctx); a != nil {
-			a.ledger.begin(a, e.IsTransparentRetryAttempt)
+			a.ledger.begin(a, e)
+		}
+	case *stats.OutPayload:
+		if a := FromContext(ctx); a != nil {
+			a.messageSent()
+		}
+	case *stats.InHeader:
+		if a := FromContext(ctx); a != nil {
+			a.headerReceived()
 		}
 	case *stats.End:
 		if a := FromContext(ctx); a != nil {
@@ -64,18 +74,41 @@ func StreamInterceptor(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clie
 	if err != nil {
 		return nil, l.result(err)
 	}
-	return &stream{ClientStream: s, ledger: l}, nil
+	return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
 }
 
-// stream restores the errors that gRPC-Go did not let a picker return.
+// stream sees how a streaming RPC ends, and what its client has sent.
 type stream struct {
 	grpc.ClientStream
-	ledger *Ledger
+	ledger   *Ledger
+	oneReply bool // the RPC is over when a message was received
 }
 
-func (s *stream) SendMsg(m any) error { return s.ledger.result(s.ClientStream.SendMsg(m)) }
+func (s *stream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
+	switch {
+	case err == nil:
+		s.ledger.messages.Add(1)
+		return nil
+	case errors.Is(err, io.EOF):
+		return err // RecvMsg has the RPC's own
+	}
+	return s.ledger.result(err)
+}
 
-func (s *stream) RecvMsg(m any) error { return s.ledger.result(s.ClientStream.RecvMsg(m)) }
+func (s *stream) CloseSend() error {
+	err := s.ClientStream.CloseSend()
+	s.ledger.halfClose()
+	return err
+}
+
+func (s *stream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil && !s.oneReply {
+		return nil
+	}
+	return s.ledger.result(err)
+}
 
 // isReplacement tells whether gRPC-Go made err in place of the picker's error
 // ended, whose text it quotes.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
 
@@ -15,6 +19,7 @@ import (
 type (
 	ledgerKey struct{}
 	startKey  struct{}
+	listKey   struct{}
 )
 
 // WithStart returns a context that makes the next RPC count its attempts from n
@@ -27,6 +32,11 @@ func WithStart(ctx context.Context, n int) context.Context {
 // stream that runs at once, and an interceptor that hedges runs no more.
 const maxEnded = 64
 
+// WithList returns a context that gives the next RPC its own list of clusters.
+func WithList(ctx context.Context, names []string) context.Context {
+	return context.WithValue(ctx, listKey{}, &List{Names: names})
+}
+
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
 // streams that are opened below that interceptor share it. It is the context of
 // the RPC and its methods are safe for concurrent use.
@@ -35,6 +45,13 @@ type Ledger struct {
 
 	cc     *grpc.ClientConn
 	method string
+	start  int   // the number of the first attempt
+	list   *List // the RPC's own clusters; nil if it has none
+
+	progress   progress
+	messages   atomic.Int64 // that the client has sent on its stream
+	halfClosed atomic.Bool  // the client has sent its last
+	observed   atomic.Bool  // some attempt has an observer
 
 	// mu guards everything below. It is held for a few instructions at a time,
 	// when an attempt begins or ends; a pick never takes it.
@@ -47,6 +64,8 @@ type Ledger struct {
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
+	// expired is the error of the last attempt whose time was over.
+	expired error
 
 	// first is the first attempt. Most RPCs have no other, and so need no
 	// allocation but the ledger's.
@@ -65,7 +84,8 @@ func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Cont
 	if n, ok := ctx.Value(startKey{}).(int); ok {
 		start = n
 	}
-	l := &Ledger{Context: ctx, cc: cc, method: method, next: start}
+	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start}
+	l.list, _ = ctx.Value(listKey{}).(*List)
 	return l, l
 }
 
@@ -76,13 +96,13 @@ func (l *Ledger) unused() bool {
 }
 
 // Value hides what belongs to the channels outside this RPC: their attempts, and
-// the start that the caller gave for this RPC only. A call made on another
+// the start and the list that the caller gave for this RPC only. A call made on another
 // channel from inside this RPC must not inherit either.
 func (l *Ledger) Value(key any) any {
 	switch key {
 	case ledgerKey{}:
 		return l
-	case startKey{}, attemptKey{}:
+	case startKey{}, listKey{}, attemptKey{}:
 		return nil
 	}
 	return l.Context.Value(key)
@@ -119,7 +139,7 @@ func (l *Ledger) detach(stream <-chan struct{}) *Attempt {
 		case head.stream == stream:
 			found = head
 			*link = head.sibling
-		case isClosed(head.stream):
+		case isClosed(head.stream) && (head.settled || !head.observed()):
 			*link = head.sibling
 		default:
 			link = &head.sibling
@@ -139,13 +159,20 @@ func isClosed(c <-chan struct{}) bool {
 
 // begin gives the attempt its number. Further calls for the same attempt change
 // nothing: they come from a second stats handler.
-func (l *Ledger) begin(a *Attempt, transparent bool) {
+func (l *Ledger) begin(a *Attempt, e *stats.Begin) {
+	if tell := l.beginLocked(a, e); tell != nil {
+		tell()
+	}
+}
+
+func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.begun {
-		return
+		return nil
 	}
 	a.begun = true
+	a.clientStream = e.IsClientStream
 	prev := a.previous
 	a.previous = nil
 	switch {
@@ -153,13 +180,15 @@ func (l *Ledger) begin(a *Attempt, transparent bool) {
 		// The first attempt of its stream.
 		a.number = l.advance()
 		a.failure = l.failure
-	case transparent, !prev.ended && !prev.picked.Load():
+	case e.IsTransparentRetryAttempt, !prev.ended && !prev.picked.Load():
 		// The server never saw prev, or prev is the first of an attempt that
 		// gRPC-Go begins twice. The second of such a pair does not say that it
 		// is transparent.
 		a.number = prev.number
 		a.failure = prev.failure
-		a.transparent = transparent || prev.transparent
+		a.from, a.hosts = prev.from, prev.hosts
+		a.transparent = e.IsTransparentRetryAttempt || prev.transparent
+		return nil
 	default:
 		// The retry policy goes on, so prev failed, whatever its end said.
 		a.number = l.advance()
@@ -167,7 +196,13 @@ func (l *Ledger) begin(a *Attempt, transparent bool) {
 			prev.outcome = &Failure{Number: prev.number, ledger: l}
 		}
 		a.failure, l.failure = prev.outcome, prev.outcome
+		tell = prev.settle(prev.outcome.Status().Code())
 	}
+	for i := range a.from {
+		a.from[i] = l.progress.slots[i].Load()
+	}
+	a.hosts = l.progress.hosts
+	return tell
 }
 
 // advance returns the number of a new attempt. The caller holds l.mu.
@@ -181,21 +216,41 @@ func (l *Ledger) advance() int {
 
 // end records how the attempt came to its end, as far as gRPC-Go says.
 func (l *Ledger) end(a *Attempt, err error) {
+	if tell := l.endLocked(a, err); tell != nil {
+		tell()
+	}
+	if t := a.timeout.Load(); t != nil {
+		t.end()
+	}
+}
+
+func (l *Ledger) endLocked(a *Attempt, err error) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.ended {
-		return
+		return nil
 	}
 	a.ended = true
+	if a.host != "" {
+		// Clipped, since attempts read what was there when they began.
+		l.progress.hosts = append(slices.Clip(l.progress.hosts), a.host)
+	}
 	if err != nil {
 		err = l.restoreLocked(err)
+		if expiry := a.expiry(); expiry != nil && status.Code(err) == codes.DeadlineExceeded {
+			err = expiry
+			l.expired = expiry
+		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
+		tell = a.settle(status.Code(err))
 	}
 	l.failure = a.outcome
+	return tell
 }
 
-// result returns what the caller of the RPC is told instead of err.
+// result ends the RPC, and returns what its caller is told instead of err.
 func (l *Ledger) result(err error) error {
+	l.finish(err)
 	if err == nil {
 		return nil
 	}
@@ -212,7 +267,18 @@ func (l *Ledger) restoreLocked(err error) error {
 			return ended
 		}
 	}
+	if l.expired != nil && l.failure != nil && l.failure.Err == l.expired && status.Code(err) == codes.DeadlineExceeded { //nolint:errorlint // the same error, not one like it
+		return explain(err, l.expired)
+	}
 	return err
+}
+
+// explain returns the RPC's error with the words of the last attempt's instead of
+// those of gRPC-Go, which knows no more than that a context's time was over.
+func explain(err, expired error) error {
+	s := status.Convert(err)
+	words := status.Convert(expired).Message()
+	return status.Error(s.Code(), strings.Replace(s.Message(), context.DeadlineExceeded.Error(), words, 1))
 }
 
 // Failure is how an attempt failed.

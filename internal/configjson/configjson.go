@@ -138,6 +138,9 @@ func (r *reader) field(value json.RawMessage, m protoreflect.Message, field prot
 		if err != nil {
 			return err
 		}
+		if field.IsMap() && leaf.Map().Len() == 0 {
+			return nil // an empty map is the default, and may not be set
+		}
 		m.Set(field, leaf)
 		return nil
 	}

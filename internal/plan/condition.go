@@ -39,6 +39,10 @@ const (
 	NoEndpoints      Reason = "no_endpoints"
 	ConnectTimeout   Reason = "connect_timeout"
 	PickError        Reason = "pick_error"
+	MaxRequests      Reason = "max_requests"
+	Cooldown         Reason = "cooldown"
+	FailbackDelay    Reason = "failback_delay"
+	Removed          Reason = "removed"
 )
 
 // Facts is what is known of a cluster.

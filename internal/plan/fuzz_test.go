@@ -107,7 +107,7 @@ func (in fuzzInput) pick(table *Table) fuzzChoice {
 		return choice
 	}
 	choice.candidates = members(table.From(start))
-	choice.considered = table.Considered(start)
+	choice.considered = clustersAt(table, table.Considered(start))
 	for set := table.From(start); ; {
 		slot, ok := set.First()
 		if !ok {
@@ -168,4 +168,13 @@ func (in fuzzInput) pickNaively() fuzzChoice {
 		}
 	}
 	return choice
+}
+
+// clustersAt returns the clusters of slots.
+func clustersAt(table *Table, slots []int) []int {
+	var clusters []int
+	for _, slot := range slots {
+		clusters = append(clusters, table.Cluster(slot))
+	}
+	return clusters
 }

@@ -1,11 +1,20 @@
 package plan
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Set is a set of slots.
 type Set uint64
 
 func bit(slot int) Set { return 1 << uint(slot) }
+
+// Has tells whether the set has a slot.
+func (s Set) Has(slot int) bool { return s&bit(slot) != 0 }
+
+// With returns the set with a slot more.
+func (s Set) With(slot int) Set { return s | bit(slot) }
 
 // Table is the slots together with the condition of each cluster. It is
 // immutable and safe for concurrent use.
@@ -47,19 +56,30 @@ func (s Set) First() (slot int, ok bool) {
 	return bits.TrailingZeros64(uint64(s)) & (MaxSlots - 1), s != 0
 }
 
-// Considered returns the clusters that an attempt which starts at slot looks
-// at, each once, in order.
+// Considered returns the slots that an attempt which starts at slot looks at, in
+// order: the first of each cluster, and those whose cluster was removed.
 func (t *Table) Considered(slot int) []int {
 	if !t.skip {
-		return []int{t.clusters[slot]}
+		return []int{slot}
 	}
 	var seen Set
-	var clusters []int
+	var slots []int
 	for i := slot; i < len(t.clusters); i++ {
 		if seen&bit(i) == 0 {
-			seen |= t.positions[t.clusters[i]]
-			clusters = append(clusters, t.clusters[i])
+			slots = append(slots, i)
+			if cluster := t.clusters[i]; cluster != None {
+				seen |= t.positions[cluster]
+			}
 		}
 	}
-	return clusters
+	return slots
+}
+
+// Clone returns a table that shares nothing with t, for those who keep it: that
+// of an RPC's own list lives no longer than a pick.
+func (t *Table) Clone() Table {
+	s := *t.Slots
+	s.clusters = slices.Clone(s.clusters)
+	s.positions = slices.Clone(s.positions)
+	return Table{Slots: &s, usable: t.usable}
 }

@@ -57,6 +57,7 @@ func (s Service) Policy() map[string]any {
 		entry := map[string]any{"name": c.Name}
 		if c.Target != "" {
 			entry["target"] = c.Target
+			entry["connectTimeout"] = "20s" // a busy machine must not make a cluster look down
 		}
 		for k, v := range c.More {
 			entry[k] = v

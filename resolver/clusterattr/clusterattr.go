@@ -4,7 +4,17 @@
 // A cluster without a target gets the endpoints that the channel's own resolver
 // tagged with the cluster's name. If it is the only such cluster, it gets those
 // without a tag too. An endpoint that is tagged with the name of no such cluster
-// is not used, and reported once.
+// is not used, and reported once. The tag itself stays behind: a policy inside
+// the cluster does not see it.
+//
+// A resolver that knows no endpoints can tag addresses by their
+// BalancerAttributes, which gRPC makes an endpoint's:
+//
+//	addr.BalancerAttributes = clusterattr.Set(resolver.Endpoint{}, "primary").Attributes
+//
+// Where an environment variable such as HTTPS_PROXY makes gRPC connect by a proxy,
+// gRPC drops the attributes of endpoints, and so the tags;
+// [google.golang.org/grpc.WithNoProxy] keeps them.
 package clusterattr
 
 import "google.golang.org/grpc/resolver"

@@ -3,7 +3,6 @@ package composite
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -41,13 +40,12 @@ type (
 // serviceConfig returns the service config that the target stands for: its
 // clusters, and a retry policy of as many attempts as there are slots.
 func (s *spec) serviceConfig() (string, error) {
-	perCluster := max(s.query.attempts, 1)
 	policy := policyConfig{Overflow: s.query.overflow}
 	seen := make(map[string]bool)
 	for _, c := range s.clusters {
 		cluster := clusterConfig{Name: c.name, Attempts: s.query.attempts}
 		if !seen[c.name] { // a repeated entry shares the settings of the first
-			cluster.Target = c.target
+			cluster.Target = c.target.Text
 			cluster.ConnectTimeout = protoSeconds(s.query.connectTimeout)
 			cluster.AttemptTimeout = protoSeconds(s.query.attemptTimeout)
 			if s.query.policy != "" {
@@ -59,7 +57,7 @@ func (s *spec) serviceConfig() (string, error) {
 	}
 	config := serviceConfig{LoadBalancingConfig: []map[string]policyConfig{{Scheme: policy}}}
 	// gRPC refuses a retry policy of one attempt.
-	if slots := uint64(len(s.clusters)) * perCluster; slots > 1 {
+	if slots := s.slots(); slots > 1 {
 		config.MethodConfig = []methodConfig{{
 			Name: []struct{}{{}},
 			RetryPolicy: retryPolicy{
@@ -89,5 +87,5 @@ func protoSeconds(d *time.Duration) string {
 	if d == nil {
 		return ""
 	}
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.9f", d.Seconds()), "0"), ".") + "s"
+	return fmt.Sprintf("%d.%09ds", *d/time.Second, *d%time.Second)
 }

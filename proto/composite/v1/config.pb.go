@@ -142,6 +142,61 @@ func (LoadBalancingConfig_NoHost) EnumDescriptor() ([]byte, []int) {
 	return file_composite_v1_config_proto_rawDescGZIP(), []int{0, 1}
 }
 
+// Progression is where an attempt starts.
+type LoadBalancingConfig_Progression int32
+
+const (
+	// The same as ATTEMPT_COUNT.
+	LoadBalancingConfig_PROGRESSION_UNSPECIFIED LoadBalancingConfig_Progression = 0
+	// At its own slot, as in Envoy: a failover within an attempt does not shift
+	// later attempts.
+	LoadBalancingConfig_ATTEMPT_COUNT LoadBalancingConfig_Progression = 1
+	// After the last slot that an earlier attempt of the RPC used, so that a
+	// failover is not followed by a second try of the same cluster.
+	LoadBalancingConfig_NEXT_CLUSTER LoadBalancingConfig_Progression = 2
+)
+
+// Enum value maps for LoadBalancingConfig_Progression.
+var (
+	LoadBalancingConfig_Progression_name = map[int32]string{
+		0: "PROGRESSION_UNSPECIFIED",
+		1: "ATTEMPT_COUNT",
+		2: "NEXT_CLUSTER",
+	}
+	LoadBalancingConfig_Progression_value = map[string]int32{
+		"PROGRESSION_UNSPECIFIED": 0,
+		"ATTEMPT_COUNT":           1,
+		"NEXT_CLUSTER":            2,
+	}
+)
+
+func (x LoadBalancingConfig_Progression) Enum() *LoadBalancingConfig_Progression {
+	p := new(LoadBalancingConfig_Progression)
+	*p = x
+	return p
+}
+
+func (x LoadBalancingConfig_Progression) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LoadBalancingConfig_Progression) Descriptor() protoreflect.EnumDescriptor {
+	return file_composite_v1_config_proto_enumTypes[2].Descriptor()
+}
+
+func (LoadBalancingConfig_Progression) Type() protoreflect.EnumType {
+	return &file_composite_v1_config_proto_enumTypes[2]
+}
+
+func (x LoadBalancingConfig_Progression) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LoadBalancingConfig_Progression.Descriptor instead.
+func (LoadBalancingConfig_Progression) EnumDescriptor() ([]byte, []int) {
+	return file_composite_v1_config_proto_rawDescGZIP(), []int{0, 2}
+}
+
 // LoadBalancingConfig is the configuration of the policy "composite": an RPC's
 // first attempt goes to the first cluster, its first retry to the second, and
 // so on. A cluster that has no READY connection is skipped within the same
@@ -161,7 +216,9 @@ type LoadBalancingConfig struct {
 	// feature composite_cluster_skip_clusters_without_hosts.
 	SkipClustersWithoutHosts *bool `protobuf:"varint,3,opt,name=skip_clusters_without_hosts,json=skipClustersWithoutHosts,proto3,oneof" json:"skip_clusters_without_hosts,omitempty"`
 	// What becomes of an attempt that finds no host. Default FAIL_ATTEMPT.
-	NoHost        LoadBalancingConfig_NoHost `protobuf:"varint,4,opt,name=no_host,json=noHost,proto3,enum=composite.v1.LoadBalancingConfig_NoHost" json:"no_host,omitempty"`
+	NoHost LoadBalancingConfig_NoHost `protobuf:"varint,4,opt,name=no_host,json=noHost,proto3,enum=composite.v1.LoadBalancingConfig_NoHost" json:"no_host,omitempty"`
+	// Where an attempt starts. Default ATTEMPT_COUNT.
+	Progression   LoadBalancingConfig_Progression `protobuf:"varint,5,opt,name=progression,proto3,enum=composite.v1.LoadBalancingConfig_Progression" json:"progression,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +281,13 @@ func (x *LoadBalancingConfig) GetNoHost() LoadBalancingConfig_NoHost {
 	return LoadBalancingConfig_NO_HOST_UNSPECIFIED
 }
 
+func (x *LoadBalancingConfig) GetProgression() LoadBalancingConfig_Progression {
+	if x != nil {
+		return x.Progression
+	}
+	return LoadBalancingConfig_PROGRESSION_UNSPECIFIED
+}
+
 // Cluster is one tier of backends: a name, where its endpoints come from, and
 // the policy that picks among them.
 type Cluster struct {
@@ -264,7 +328,29 @@ type Cluster struct {
 	// Metadata that is sent with each attempt on this cluster, besides the RPC's
 	// own, and with no attempt on another. Keys are lower case and not reserved by
 	// gRPC; values are printable ASCII, or anything if the key ends with "-bin".
-	Metadata      map[string]string `protobuf:"bytes,8,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metadata map[string]string `protobuf:"bytes,8,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How long an attempt that is sent to this cluster may go without a response
+	// header. Then it fails with DEADLINE_EXCEEDED, and the retry policy goes on
+	// to the next attempt if that code is retryable. It counts from the pick for
+	// unary and server-streaming RPCs, and from the client's half-close for the
+	// others, whose uploads may rightly take long. Time in the client's queue at a
+	// server's limit of streams counts. Longer than 0s. Default: no limit.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// How many attempts may be in flight on this cluster, from pick to end. At the
+	// limit the cluster has no host for the pick at hand. At least 1. Default: no
+	// limit. In Envoy: circuit_breakers.max_requests, but with failover instead of
+	// an error.
+	MaxRequests *uint32 `protobuf:"varint,9,opt,name=max_requests,json=maxRequests,proto3,oneof" json:"max_requests,omitempty"`
+	// How often to pick again when the child policy picks a host that an earlier
+	// attempt of the RPC used; the last pick counts whatever it is. At most 64.
+	// Default 0. In Envoy: previous_hosts and host_selection_retry_max_attempts.
+	AvoidPreviousHosts uint32 `protobuf:"varint,10,opt,name=avoid_previous_hosts,json=avoidPreviousHosts,proto3" json:"avoid_previous_hosts,omitempty"`
+	// A circuit breaker for the cluster as a whole. Default: none.
+	Cooldown *Cooldown `protobuf:"bytes,11,opt,name=cooldown,proto3" json:"cooldown,omitempty"`
+	// How long a cluster that had no host must have had one again before it is
+	// used: no flapping between tiers. It does not hold back the first connect.
+	// Default 0s.
+	FailbackDelay *durationpb.Duration `protobuf:"bytes,12,opt,name=failback_delay,json=failbackDelay,proto3" json:"failback_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,16 +434,132 @@ func (x *Cluster) GetMetadata() map[string]string {
 	return nil
 }
 
+func (x *Cluster) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *Cluster) GetMaxRequests() uint32 {
+	if x != nil && x.MaxRequests != nil {
+		return *x.MaxRequests
+	}
+	return 0
+}
+
+func (x *Cluster) GetAvoidPreviousHosts() uint32 {
+	if x != nil {
+		return x.AvoidPreviousHosts
+	}
+	return 0
+}
+
+func (x *Cluster) GetCooldown() *Cooldown {
+	if x != nil {
+		return x.Cooldown
+	}
+	return nil
+}
+
+func (x *Cluster) GetFailbackDelay() *durationpb.Duration {
+	if x != nil {
+		return x.FailbackDelay
+	}
+	return nil
+}
+
+// Cooldown gives a cluster that fails again and again a rest, in which it has no
+// host. When the rest is over, one attempt at a time probes the cluster: success
+// ends the rest, failure starts the next. A probe that has not ended after `time`
+// gives its turn to another. CANCELLED counts neither as a failure nor as a
+// success, and what was picked before a rest began no longer counts.
+type Cooldown struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many attempts in a row have to fail. At least 1; required.
+	ConsecutiveFailures uint32 `protobuf:"varint,1,opt,name=consecutive_failures,json=consecutiveFailures,proto3" json:"consecutive_failures,omitempty"`
+	// The status codes that count as failures, by the names that service configs
+	// use; any other but CANCELLED is a success. Default UNAVAILABLE,
+	// DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED.
+	Codes []string `protobuf:"bytes,2,rep,name=codes,proto3" json:"codes,omitempty"`
+	// How long the first rest is. It doubles at each relapse, which is a rest that
+	// begins within `max_time` of the last one's end. Longer than 0s. Default 10s.
+	Time *durationpb.Duration `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// The longest rest. At least `time`. Default 300s, or `time` if that is longer.
+	MaxTime       *durationpb.Duration `protobuf:"bytes,4,opt,name=max_time,json=maxTime,proto3" json:"max_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cooldown) Reset() {
+	*x = Cooldown{}
+	mi := &file_composite_v1_config_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cooldown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cooldown) ProtoMessage() {}
+
+func (x *Cooldown) ProtoReflect() protoreflect.Message {
+	mi := &file_composite_v1_config_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
+func (*Cooldown) Descriptor() ([]byte, []int) {
+	return file_composite_v1_config_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Cooldown) GetConsecutiveFailures() uint32 {
+	if x != nil {
+		return x.ConsecutiveFailures
+	}
+	return 0
+}
+
+func (x *Cooldown) GetCodes() []string {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
+func (x *Cooldown) GetTime() *durationpb.Duration {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Cooldown) GetMaxTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxTime
+	}
+	return nil
+}
+
 var File_composite_v1_config_proto protoreflect.FileDescriptor
 
 const file_composite_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x19composite/v1/config.proto\x12\fcomposite.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xd5\x03\n" +
+	"\x19composite/v1/config.proto\x12\fcomposite.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xf7\x04\n" +
 	"\x13LoadBalancingConfig\x121\n" +
 	"\bclusters\x18\x01 \x03(\v2\x15.composite.v1.ClusterR\bclusters\x12F\n" +
 	"\boverflow\x18\x02 \x01(\x0e2*.composite.v1.LoadBalancingConfig.OverflowR\boverflow\x12B\n" +
 	"\x1bskip_clusters_without_hosts\x18\x03 \x01(\bH\x00R\x18skipClustersWithoutHosts\x88\x01\x01\x12A\n" +
-	"\ano_host\x18\x04 \x01(\x0e2(.composite.v1.LoadBalancingConfig.NoHostR\x06noHost\"U\n" +
+	"\ano_host\x18\x04 \x01(\x0e2(.composite.v1.LoadBalancingConfig.NoHostR\x06noHost\x12O\n" +
+	"\vprogression\x18\x05 \x01(\x0e2-.composite.v1.LoadBalancingConfig.ProgressionR\vprogression\"U\n" +
 	"\bOverflow\x12\x18\n" +
 	"\x14OVERFLOW_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04FAIL\x10\x01\x12\x14\n" +
@@ -366,8 +568,12 @@ const file_composite_v1_config_proto_rawDesc = "" +
 	"\x06NoHost\x12\x17\n" +
 	"\x13NO_HOST_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fFAIL_ATTEMPT\x10\x01\x12\x10\n" +
-	"\fFAIL_REQUEST\x10\x02B\x1e\n" +
-	"\x1c_skip_clusters_without_hosts\"\xfb\x02\n" +
+	"\fFAIL_REQUEST\x10\x02\"O\n" +
+	"\vProgression\x12\x1b\n" +
+	"\x17PROGRESSION_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rATTEMPT_COUNT\x10\x01\x12\x10\n" +
+	"\fNEXT_CLUSTER\x10\x02B\x1e\n" +
+	"\x1c_skip_clusters_without_hosts\"\x9a\x05\n" +
 	"\aCluster\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12:\n" +
@@ -375,11 +581,23 @@ const file_composite_v1_config_proto_rawDesc = "" +
 	"\battempts\x18\x04 \x01(\rH\x00R\battempts\x88\x01\x01\x12B\n" +
 	"\x0fconnect_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0econnectTimeout\x12\x12\n" +
 	"\x04lazy\x18\a \x01(\bR\x04lazy\x12?\n" +
-	"\bmetadata\x18\b \x03(\v2#.composite.v1.Cluster.MetadataEntryR\bmetadata\x1a;\n" +
+	"\bmetadata\x18\b \x03(\v2#.composite.v1.Cluster.MetadataEntryR\bmetadata\x12B\n" +
+	"\x0fattempt_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12&\n" +
+	"\fmax_requests\x18\t \x01(\rH\x01R\vmaxRequests\x88\x01\x01\x120\n" +
+	"\x14avoid_previous_hosts\x18\n" +
+	" \x01(\rR\x12avoidPreviousHosts\x122\n" +
+	"\bcooldown\x18\v \x01(\v2\x16.composite.v1.CooldownR\bcooldown\x12@\n" +
+	"\x0efailback_delay\x18\f \x01(\v2\x19.google.protobuf.DurationR\rfailbackDelay\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
-	"\t_attemptsJ\x04\b\x06\x10\aBIZGgithub.com/grpc-composite/grpc-composite/proto/composite/v1;compositev1b\x06proto3"
+	"\t_attemptsB\x0f\n" +
+	"\r_max_requests\"\xb8\x01\n" +
+	"\bCooldown\x121\n" +
+	"\x14consecutive_failures\x18\x01 \x01(\rR\x13consecutiveFailures\x12\x14\n" +
+	"\x05codes\x18\x02 \x03(\tR\x05codes\x12-\n" +
+	"\x04time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04time\x124\n" +
+	"\bmax_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\amaxTimeBIZGgithub.com/grpc-composite/grpc-composite/proto/composite/v1;compositev1b\x06proto3"
 
 var (
 	file_composite_v1_config_proto_rawDescOnce sync.Once
@@ -393,29 +611,37 @@ func file_composite_v1_config_proto_rawDescGZIP() []byte {
 	return file_composite_v1_config_proto_rawDescData
 }
 
-var file_composite_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_composite_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_composite_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_composite_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_composite_v1_config_proto_goTypes = []any{
-	(LoadBalancingConfig_Overflow)(0), // 0: composite.v1.LoadBalancingConfig.Overflow
-	(LoadBalancingConfig_NoHost)(0),   // 1: composite.v1.LoadBalancingConfig.NoHost
-	(*LoadBalancingConfig)(nil),       // 2: composite.v1.LoadBalancingConfig
-	(*Cluster)(nil),                   // 3: composite.v1.Cluster
-	nil,                               // 4: composite.v1.Cluster.MetadataEntry
-	(*structpb.Struct)(nil),           // 5: google.protobuf.Struct
-	(*durationpb.Duration)(nil),       // 6: google.protobuf.Duration
+	(LoadBalancingConfig_Overflow)(0),    // 0: composite.v1.LoadBalancingConfig.Overflow
+	(LoadBalancingConfig_NoHost)(0),      // 1: composite.v1.LoadBalancingConfig.NoHost
+	(LoadBalancingConfig_Progression)(0), // 2: composite.v1.LoadBalancingConfig.Progression
+	(*LoadBalancingConfig)(nil),          // 3: composite.v1.LoadBalancingConfig
+	(*Cluster)(nil),                      // 4: composite.v1.Cluster
+	(*Cooldown)(nil),                     // 5: composite.v1.Cooldown
+	nil,                                  // 6: composite.v1.Cluster.MetadataEntry
+	(*structpb.Struct)(nil),              // 7: google.protobuf.Struct
+	(*durationpb.Duration)(nil),          // 8: google.protobuf.Duration
 }
 var file_composite_v1_config_proto_depIdxs = []int32{
-	3, // 0: composite.v1.LoadBalancingConfig.clusters:type_name -> composite.v1.Cluster
-	0, // 1: composite.v1.LoadBalancingConfig.overflow:type_name -> composite.v1.LoadBalancingConfig.Overflow
-	1, // 2: composite.v1.LoadBalancingConfig.no_host:type_name -> composite.v1.LoadBalancingConfig.NoHost
-	5, // 3: composite.v1.Cluster.child_policy:type_name -> google.protobuf.Struct
-	6, // 4: composite.v1.Cluster.connect_timeout:type_name -> google.protobuf.Duration
-	4, // 5: composite.v1.Cluster.metadata:type_name -> composite.v1.Cluster.MetadataEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4,  // 0: composite.v1.LoadBalancingConfig.clusters:type_name -> composite.v1.Cluster
+	0,  // 1: composite.v1.LoadBalancingConfig.overflow:type_name -> composite.v1.LoadBalancingConfig.Overflow
+	1,  // 2: composite.v1.LoadBalancingConfig.no_host:type_name -> composite.v1.LoadBalancingConfig.NoHost
+	2,  // 3: composite.v1.LoadBalancingConfig.progression:type_name -> composite.v1.LoadBalancingConfig.Progression
+	7,  // 4: composite.v1.Cluster.child_policy:type_name -> google.protobuf.Struct
+	8,  // 5: composite.v1.Cluster.connect_timeout:type_name -> google.protobuf.Duration
+	6,  // 6: composite.v1.Cluster.metadata:type_name -> composite.v1.Cluster.MetadataEntry
+	8,  // 7: composite.v1.Cluster.attempt_timeout:type_name -> google.protobuf.Duration
+	5,  // 8: composite.v1.Cluster.cooldown:type_name -> composite.v1.Cooldown
+	8,  // 9: composite.v1.Cluster.failback_delay:type_name -> google.protobuf.Duration
+	8,  // 10: composite.v1.Cooldown.time:type_name -> google.protobuf.Duration
+	8,  // 11: composite.v1.Cooldown.max_time:type_name -> google.protobuf.Duration
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_composite_v1_config_proto_init() }
@@ -430,8 +656,8 @@ func file_composite_v1_config_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_composite_v1_config_proto_rawDesc), len(file_composite_v1_config_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   3,
+			NumEnums:      3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,47 @@
+package composite
+
+import (
+	"time"
+
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+)
+
+// failback is what a cluster's failbackDelay needs to know. It is guarded by the
+// balancer's mu.
+type failback struct {
+	hadHost bool      // ever
+	lost    bool      // had no host since, and has not been back for long enough
+	since   time.Time // has a host again since then; zero if it has none
+	timer   *time.Timer
+}
+
+// failbackLocked tells whether the cluster, in its new condition, has a host but
+// not for as long as failbackDelay. It has the cluster settled again when that is
+// over. The caller holds parent.mu.
+func (c *cluster) failbackLocked(condition plan.Condition, now time.Time) bool {
+	f := &c.failback
+	if condition != plan.HasHost {
+		f.since = time.Time{}
+		f.lost = f.lost || (f.hadHost && condition == plan.NoHost)
+		f.stop()
+		return false
+	}
+	f.hadHost = true
+	if f.since.IsZero() {
+		f.since = now
+	}
+	if f.lost = f.lost && now.Sub(f.since) < c.failbackDelay; !f.lost {
+		f.stop()
+		return false
+	}
+	f.stop()
+	f.timer = time.AfterFunc(f.since.Add(c.failbackDelay).Sub(now), c.resettle)
+	return true
+}
+
+func (f *failback) stop() {
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+}

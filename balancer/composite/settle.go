@@ -1,0 +1,113 @@
+package composite
+
+import (
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+)
+
+// settleLocked derives the view from what the children have reported and from
+// the time, and has it published if it changed. The caller holds parent.mu.
+func (c *cluster) settleLocked() {
+	if c.held > 0 || c.closed {
+		return
+	}
+	c.swapLocked()
+	now := time.Now()
+	state, picker := connectivity.Connecting, balancer.Picker(nil)
+	if c.asleep {
+		state = connectivity.Idle
+	}
+	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty}
+	if ch := c.current; ch != nil {
+		state, picker = ch.state.ConnectivityState, ch.state.Picker
+		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
+	}
+	switch {
+	case state == connectivity.Ready:
+		c.since, c.asked = time.Time{}, false
+	case c.state == connectivity.Ready && state == connectivity.Idle && c.lazy:
+		c.since, c.asked = time.Time{}, false // until an attempt needs it again
+	case c.state == connectivity.Ready:
+		c.since, c.asked = now, false
+	case c.since.IsZero() && state == connectivity.Connecting:
+		c.since = now
+	}
+	c.state = state
+
+	facts.State = state
+	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
+	if facts.TimedOut && state == connectivity.Idle && !c.asked {
+		// A policy that connects only when picked: no time runs until then.
+		c.since, facts.TimedOut = time.Time{}, false
+	}
+	facts.Asked = !c.since.IsZero()
+
+	condition, reason := plan.Evaluate(facts)
+	c.setTimerLocked(condition, now)
+	early := c.failbackLocked(condition, now)
+	if condition == plan.Idle && c.view.condition != plan.Idle {
+		c.asking.Store(false)
+	}
+	// Nobody picks from a child of a cluster without a host, so that its
+	// reports change nothing.
+	if condition != c.view.condition || reason != c.view.reason || early != c.view.early || (c.reported && condition != plan.NoHost) {
+		c.parent.dirty = true
+	}
+	c.reported = false
+	c.view.condition, c.view.reason, c.view.picker, c.view.early = condition, reason, picker, early
+}
+
+// swapLocked lets the pending child replace the current one, as soon as the
+// pending one can serve or the current one cannot. The caller holds parent.mu.
+func (c *cluster) swapLocked() {
+	if c.pending == nil {
+		return
+	}
+	serves := c.current.state.ConnectivityState == connectivity.Ready && c.current.rejected == nil
+	switch c.pending.state.ConnectivityState {
+	case connectivity.Ready, connectivity.Idle: // Idle: connects when it is picked from
+		serves = false
+	default:
+	}
+	if serves && !c.empty {
+		return
+	}
+	c.retireLocked(c.current)
+	c.current, c.pending = c.pending, nil
+	c.reported = true
+	c.since, c.asked = time.Now(), false
+	c.state = connectivity.Connecting
+}
+
+// setTimerLocked has the cluster settled again when its time to connect is over.
+// The caller holds parent.mu.
+func (c *cluster) setTimerLocked(condition plan.Condition, now time.Time) {
+	if condition != plan.Connecting {
+		if c.timer != nil {
+			c.timer.Stop()
+			c.timer, c.deadline = nil, time.Time{}
+		}
+		return
+	}
+	deadline := c.since.Add(c.connectTimeout)
+	if c.timer != nil && c.deadline.Equal(deadline) {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.deadline = deadline
+	c.timer = time.AfterFunc(deadline.Sub(now), c.resettle)
+}
+
+// resettle settles the cluster when a time is over.
+func (c *cluster) resettle() {
+	c.parent.mu.Lock()
+	c.settleLocked()
+	c.parent.mu.Unlock()
+	c.parent.publish()
+}

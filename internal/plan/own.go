@@ -1,0 +1,34 @@
+package plan
+
+// None is the cluster of a slot whose cluster the config no longer has.
+const None = -1
+
+// Own makes the table for an RPC that brought its own list of clusters, one slot
+// each. It is meant to live on the stack: a pick makes it anew.
+type Own struct {
+	slots     Slots
+	clusters  [MaxSlots]int
+	positions [MaxSlots]Set
+	n         int
+	usable    Set
+}
+
+// Add adds a slot, MaxSlots at the most. The cluster is an index in the config,
+// or None.
+func (o *Own) Add(cluster int, usable bool) {
+	o.clusters[o.n] = cluster
+	if cluster != None {
+		o.positions[cluster] |= bit(o.n)
+		if usable {
+			o.usable |= bit(o.n)
+		}
+	}
+	o.n++
+}
+
+// Table returns the table of the slots added. What holds for the config's list
+// besides its clusters holds for it too. It is valid as long as o is.
+func (o *Own) Table(config *Slots) Table {
+	o.slots = Slots{clusters: o.clusters[:o.n], positions: o.positions[:], overflow: config.overflow, skip: config.skip}
+	return Table{Slots: &o.slots, usable: o.usable}
+}
