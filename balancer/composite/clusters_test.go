@@ -309,6 +309,18 @@ func TestErrorsOfClustersAreTold(t *testing.T) {
 		"silent skipped: connect timeout after 100ms")
 }
 
+func TestResolverErrorAfterAnEmptyListIsTold(t *testing.T) {
+	t.Parallel()
+	r := testkit.NewResolver(t)
+	_ = r.Update()
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: r.Target()}}})
+	_, err := testkit.Unary(testkit.Context(t), cc)
+	testkit.Contains(t, err, "a skipped: no endpoints")
+	r.Fail(errors.New("no such name"))
+	_, err = testkit.Unary(testkit.Context(t), cc)
+	testkit.Contains(t, err, "a skipped: no endpoints", "no such name")
+}
+
 func TestResolverThatCannotBeBuiltIsBuiltLater(t *testing.T) {
 	t.Parallel()
 	a := testkit.Start(t, "a")

@@ -105,36 +105,40 @@ func (p *picker) names(a *attempt.Attempt, table *plan.Table) []string {
 	return names
 }
 
-// describe says why the cluster has no host, for errors.
+// describe says why the cluster has no host: what its child says, and what its
+// resolver said last, if that is a failure.
 func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
 	c.parent.mu.Lock()
-	cause, timeout := c.resolveErr, c.connectTimeout
+	fromResolver, timeout := c.resolveErr, c.connectTimeout
 	var picker balancer.Picker
+	var fromChild error
 	if ch := c.current; ch != nil {
 		if ch.state.ConnectivityState == connectivity.TransientFailure {
 			picker = ch.state.Picker
 		}
-		if ch.rejected != nil && cause == nil {
-			cause = ch.rejected
-		}
-		if ch.connErr != nil && cause == nil {
-			cause = ch.connErr
+		if fromChild = ch.rejected; fromChild == nil {
+			fromChild = ch.connErr
 		}
 	}
 	c.parent.mu.Unlock()
-
-	var text strings.Builder
-	text.WriteString(strings.ReplaceAll(string(reason), "_", " "))
-	if reason == plan.ConnectTimeout {
-		fmt.Fprintf(&text, " after %v", timeout)
-	}
 	if err := pickerError(picker, info); err != nil {
-		cause = err
+		fromChild = err
 	}
-	if cause != nil {
-		fmt.Fprintf(&text, " (%s)", quoteShort(cause.Error()))
+
+	text := strings.ReplaceAll(string(reason), "_", " ")
+	if reason == plan.ConnectTimeout {
+		text += fmt.Sprintf(" after %v", timeout)
 	}
-	return text.String()
+	switch {
+	case fromChild == nil && fromResolver == nil:
+		return text
+	case fromResolver == nil, fromChild != nil && strings.Contains(fromChild.Error(), fromResolver.Error()):
+		return fmt.Sprintf("%s (%s)", text, quoteShort(fromChild.Error()))
+	case fromChild == nil:
+		return fmt.Sprintf("%s (%s)", text, quoteShort(fromResolver.Error()))
+	default:
+		return fmt.Sprintf("%s (%s, and its resolver: %s)", text, quoteShort(fromChild.Error()), quoteShort(fromResolver.Error()))
+	}
 }
 
 // overflowError ends an RPC whose attempts have gone past the end of the list.

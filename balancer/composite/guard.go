@@ -59,18 +59,18 @@ func (g *guard) awaitPlace(limit int64) bool {
 // pickGuarded is pick for a cluster whose config has more to it. It returns the
 // reason if the cluster is not to be used for this pick. Anyway has a cluster
 // used that rests.
-func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, anyway bool) (balancer.PickResult, error, plan.Reason) {
+func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, anyway bool) (balancer.PickResult, plan.Reason, error) {
 	g, cfg := c.cluster.guard, c.config
 	var token breaker.Token
 	if cfg.cooldown != nil {
 		var ok bool
 		if token, ok = g.breaker.Allow(); !ok && !anyway {
-			return balancer.PickResult{}, nil, plan.Cooldown
+			return balancer.PickResult{}, plan.Cooldown, nil
 		}
 	}
 	if cfg.maxRequests > 0 && !g.enter(cfg.maxRequests) {
 		g.breaker.GiveBack(token)
-		return balancer.PickResult{}, nil, plan.MaxRequests
+		return balancer.PickResult{}, plan.MaxRequests, nil
 	}
 	result, err := c.pick(a, info)
 	for i := 0; i < cfg.avoidPreviousHosts && err == nil && a.HostUsed(hostOf(result)); i++ {
@@ -82,7 +82,7 @@ func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, an
 		if cfg.maxRequests > 0 {
 			g.leave()
 		}
-		return result, err, ""
+		return result, "", err
 	}
 	if cfg.cooldown != nil {
 		a.Observe(g, uint64(token))
@@ -97,7 +97,7 @@ func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, an
 		}
 	}
 	a.SetTimeout(cfg.attemptTimeout)
-	return result, nil, ""
+	return result, "", nil
 }
 
 // hostOf is the address of the host that was picked.

@@ -115,7 +115,7 @@ func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.
 			break
 		}
 		c := &p.clusters[table.Cluster(slot)]
-		result, err, then := c.try(a, info, slot, s, false)
+		result, then, err := c.try(a, info, slot, s, false)
 		switch then {
 		case use:
 			return p.use(a, c, result, position-1+slot-start), nil
@@ -145,7 +145,7 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 				break
 			}
 			c := &p.clusters[table.Cluster(slot)]
-			result, err, then := c.try(a, info, slot, s, true)
+			result, then, err := c.try(a, info, slot, s, true)
 			switch then {
 			case use:
 				return p.use(a, c, result, position-1+slot-start), nil
@@ -224,16 +224,16 @@ const (
 )
 
 // try has a cluster pick, unless it is held back and that is not put aside.
-func (c *pickCluster) try(a *attempt.Attempt, info balancer.PickInfo, slot int, s *skips, anyway bool) (balancer.PickResult, error, verdict) {
+func (c *pickCluster) try(a *attempt.Attempt, info balancer.PickInfo, slot int, s *skips, anyway bool) (balancer.PickResult, verdict, error) {
 	if c.early && !anyway {
 		s.early = s.early.With(slot)
-		return balancer.PickResult{}, nil, goOn
+		return balancer.PickResult{}, goOn, nil
 	}
 	var result balancer.PickResult
 	var err error
 	if c.guarded {
 		var held plan.Reason
-		if result, err, held = c.pickGuarded(a, info, anyway); held != "" {
+		if result, held, err = c.pickGuarded(a, info, anyway); held != "" {
 			switch held {
 			case plan.Cooldown:
 				s.resting = s.resting.With(slot)
@@ -241,21 +241,21 @@ func (c *pickCluster) try(a *attempt.Attempt, info balancer.PickInfo, slot int, 
 				s.full = s.full.With(slot)
 			default: // there are no others
 			}
-			return balancer.PickResult{}, nil, goOn
+			return balancer.PickResult{}, goOn, nil
 		}
 	} else {
 		result, err = c.pick(a, info)
 	}
 	switch {
 	case err == nil:
-		return result, nil, use
+		return result, use, nil
 	case err == balancer.ErrNoSubConnAvailable && !c.passOn:
-		return balancer.PickResult{}, nil, wait
+		return balancer.PickResult{}, wait, nil
 	case err != balancer.ErrNoSubConnAvailable && isStatus(err):
-		return balancer.PickResult{}, err, end
+		return balancer.PickResult{}, end, err
 	}
 	s.errs = s.errs.add(slot, err)
-	return balancer.PickResult{}, nil, goOn
+	return balancer.PickResult{}, goOn, nil
 }
 
 // pick asks the child's picker. A child that is connecting is asked as well,
