@@ -31,9 +31,10 @@ type Option interface{ isOption() }
 // after it sets another. The options may be used for any number of channels.
 func DialOptions(opts ...Option) []grpc.DialOption {
 	_ = opts
+	interceptors := attempt.Interceptors{Failed: withTrail, Started: startTrail}
 	return []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(attempt.UnaryInterceptor),
-		grpc.WithChainStreamInterceptor(attempt.StreamInterceptor),
+		grpc.WithChainUnaryInterceptor(interceptors.Unary),
+		grpc.WithChainStreamInterceptor(interceptors.Stream),
 		grpc.WithStatsHandler(attempt.StatsHandler()),
 		grpc.WithMaxCallAttempts(plan.MaxSlots),
 	}

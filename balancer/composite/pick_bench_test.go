@@ -25,7 +25,7 @@ func (p *stubPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) { retu
 func firstAttempt(t testing.TB) (ctx context.Context) {
 	t.Helper()
 	h := attempt.StatsHandler()
-	err := attempt.UnaryInterceptor(context.Background(), "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+	err := attempt.Interceptors{}.Unary(context.Background(), "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
 		ctx = h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: true})
 		h.HandleRPC(ctx, &stats.Begin{Client: true})
 		return nil

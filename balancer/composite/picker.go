@@ -45,10 +45,11 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if list := a.List(); list != nil && !a.Nested() {
 		return p.pickOwn(a, info, list)
 	}
-	if c, slot := p.plain(a); c != nil {
+	if c, start, slot := p.plain(a); c != nil {
 		// The case of every RPC to a healthy cluster, without what only others
 		// need.
 		a.Choose(&c.identity)
+		a.PassOver(p, start, slot)
 		result, err := pickChild(c.picker, a, info)
 		if err != nil {
 			return p.pickAfter(a, info, slot, err)
@@ -65,21 +66,21 @@ func (c *pickCluster) isPlain(cfg *lbConfig) bool {
 		!c.lazy && !c.guarded && !c.early && !cfg.nextCluster && !cfg.noteHosts
 }
 
-// plain returns the first cluster for the attempt, and its slot, if nothing needs
-// to be done but to ask its child.
-func (p *picker) plain(a *attempt.Attempt) (*pickCluster, int) {
+// plain returns the first cluster for the attempt, with the slot at which the
+// attempt starts and its own, if nothing needs to be done but to ask its child.
+func (p *picker) plain(a *attempt.Attempt) (c *pickCluster, start, slot int) {
 	start, ok := p.table.Start(a.Number())
 	if !ok {
-		return nil, 0
+		return nil, 0, 0
 	}
-	slot, ok := p.table.From(start).First()
+	slot, ok = p.table.From(start).First()
 	if !ok {
-		return nil, 0
+		return nil, 0, 0
 	}
-	if c := &p.clusters[p.table.Cluster(slot)]; c.plain {
-		return c, slot
+	if c = &p.clusters[p.table.Cluster(slot)]; c.plain {
+		return c, start, slot
 	}
-	return nil, 0
+	return nil, 0, 0
 }
 
 // pickAfter goes on after the first cluster's child, at a slot, has returned an
@@ -118,6 +119,7 @@ func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.
 		result, then, err := c.try(a, info, slot, s, false)
 		switch then {
 		case use:
+			s.route(p, a, start, slot)
 			return p.use(a, c, result, position-1+slot-start), nil
 		case end:
 			return balancer.PickResult{}, err
@@ -148,6 +150,7 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 			result, then, err := c.try(a, info, slot, s, true)
 			switch then {
 			case use:
+				s.route(p, a, start, slot)
 				return p.use(a, c, result, position-1+slot-start), nil
 			case end:
 				return balancer.PickResult{}, err
@@ -208,6 +211,15 @@ type skips struct {
 	resting plan.Set // in a cooldown
 	early   plan.Set // within failbackDelay
 	errs    *pickErrors
+}
+
+// route notes what was passed over before the slot.
+func (s *skips) route(p *picker, a *attempt.Attempt, start, slot int) {
+	a.PassOver(p, start, slot)
+	if !s.heldBack() && s.errs == nil {
+		return
+	}
+	a.HoldBack(attempt.Held{Full: uint64(s.full), Resting: uint64(s.resting), Early: uint64(s.early), Errs: s.errs})
 }
 
 // heldBack tells whether a cluster was passed over though it has a host.
@@ -304,6 +316,7 @@ func (p *picker) overflow(a *attempt.Attempt, table plan.Table) error {
 
 // noHost is the error for an attempt that no cluster could take.
 func (p *picker) noHost(a *attempt.Attempt, table plan.Table, start int, info balancer.PickInfo, s skips) error {
+	s.route(p, a, start, table.Len())
 	e := &exhausted{picker: p, attempt: a, table: table, start: start, info: info, skips: s}
 	if p.config.failRequest && a.FailFast() && !a.Nested() {
 		e.last = a.LastFailure()

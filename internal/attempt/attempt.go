@@ -32,11 +32,13 @@ type Attempt struct {
 
 	// What pickers say, read by the same goroutine, and under ledger.mu when
 	// the attempt is over.
-	depth    int // how many pickers of nested policies are at work
+	depth    int  // how many pickers of nested policies are at work
+	marked   bool // some of what follows path was set
 	path     [maxDepth]*Cluster
 	pathLen  int
 	host     string
 	watchers [maxDepth]watcher
+	route    Route
 
 	// picked is set by the picker, which takes no lock, and read when the
 	// stream's next attempt begins.
@@ -54,6 +56,7 @@ type Attempt struct {
 	ended       bool
 	settled     bool
 	outcome     *Failure // how it failed, if it did
+	record      record
 	previous    *Attempt // of the same stream, until begun
 	sibling     *Attempt // the latest attempt of another stream
 }
@@ -64,6 +67,10 @@ func FromContext(ctx context.Context) *Attempt {
 	if a, ok := ctx.(*Attempt); ok {
 		return a
 	}
+	return fromValue(ctx) // on its own, so that the above is inlined
+}
+
+func fromValue(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(attemptKey{}).(*Attempt)
 	return a
 }
@@ -95,12 +102,21 @@ func (a *Attempt) LastFailure() *Failure { return a.failure }
 // Pick says that a picker works for this attempt: the attempt is real. What an
 // earlier pick for it set no longer holds.
 func (a *Attempt) Pick() {
+	if a.marked || !a.picked.Load() {
+		a.pick()
+	}
+}
+
+func (a *Attempt) pick() {
 	switch {
 	case !a.picked.Load():
 		a.picked.Store(true)
+		a.ledger.composite.Store(true)
 	case a.depth == 0:
+		a.marked = false
 		a.watchers = [maxDepth]watcher{}
 		a.host = ""
+		a.route = Route{}
 		if t := a.timeout.Load(); t != nil {
 			t.cancel()
 		}

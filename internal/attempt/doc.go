@@ -6,7 +6,7 @@
 // and end, and stamps its number into the context of that attempt, which is
 // what a picker reads through [FromContext].
 //
-// The two are installed together, by [UnaryInterceptor], [StreamInterceptor]
+// The two are installed together, by [Interceptors]
 // and [StatsHandler]; one without the other counts nothing.
 //
 // What makes counting harder than counting stats.Begin events:

@@ -42,6 +42,10 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		if a := FromContext(ctx); a != nil {
 			a.ledger.begin(a, e)
 		}
+	case *stats.OutHeader:
+		if a := FromContext(ctx); a != nil {
+			a.headerSent(e)
+		}
 	case *stats.OutPayload:
 		if a := FromContext(ctx); a != nil {
 			a.messageSent()
@@ -52,7 +56,7 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.End:
 		if a := FromContext(ctx); a != nil {
-			a.ledger.end(a, e.Error)
+			a.ledger.end(a, e)
 		}
 	}
 }
@@ -61,20 +65,36 @@ func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Contex
 
 func (handler) HandleConn(context.Context, stats.ConnStats) {}
 
-// UnaryInterceptor opens a ledger for each unary RPC.
-func UnaryInterceptor(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	ctx, l := open(ctx, cc, method)
-	return l.result(invoker(ctx, method, req, reply, cc, opts...))
+// Interceptors open ledgers. The zero value does no more than that.
+type Interceptors Hooks
+
+// Unary opens a ledger for each unary RPC.
+func (i Interceptors) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	ctx, l := i.open(ctx, cc, method)
+	return l.result(invoker(ctx, method, req, reply, cc, i.start(l, opts)...))
 }
 
-// StreamInterceptor opens a ledger for each streaming RPC.
-func StreamInterceptor(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	ctx, l := open(ctx, cc, method)
-	s, err := streamer(ctx, desc, cc, method, opts...)
+// Stream opens a ledger for each streaming RPC.
+func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, l := i.open(ctx, cc, method)
+	s, err := streamer(ctx, desc, cc, method, i.start(l, opts)...)
 	if err != nil {
 		return nil, l.result(err)
 	}
 	return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
+}
+
+func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
+	ctx, l := open(ctx, cc, method)
+	l.failed = i.Failed
+	return ctx, l
+}
+
+func (i Interceptors) start(l *Ledger, opts []grpc.CallOption) []grpc.CallOption {
+	if i.Started == nil {
+		return opts
+	}
+	return i.Started(l, opts)
 }
 
 // stream sees how a streaming RPC ends, and what its client has sent.

@@ -2,6 +2,8 @@ package attempt
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -47,11 +49,13 @@ type Ledger struct {
 	method string
 	start  int   // the number of the first attempt
 	list   *List // the RPC's own clusters; nil if it has none
+	failed func(*Ledger, error) error
 
 	progress   progress
 	messages   atomic.Int64 // that the client has sent on its stream
 	halfClosed atomic.Bool  // the client has sent its last
 	observed   atomic.Bool  // some attempt has an observer
+	composite  atomic.Bool  // the policy has picked
 
 	// mu guards everything below. It is held for a few instructions at a time,
 	// when an attempt begins or ends; a pick never takes it.
@@ -71,6 +75,8 @@ type Ledger struct {
 	// allocation but the ledger's.
 	first     Attempt
 	firstUsed bool
+	later     []*Attempt // the latest maxRecords of the others
+	dropped   int        // how many there were before
 }
 
 // open returns the context and the ledger for an RPC on cc: a new ledger, or the
@@ -116,6 +122,11 @@ func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
 	a := &l.first
 	if l.firstUsed {
 		a = new(Attempt)
+		if len(l.later) == maxRecords {
+			l.later = slices.Delete(l.later, 0, 1)
+			l.dropped++
+		}
+		l.later = append(l.later, a)
 	}
 	l.firstUsed = true
 	a.Context = ctx
@@ -173,6 +184,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	}
 	a.begun = true
 	a.clientStream = e.IsClientStream
+	a.record.start = e.BeginTime
 	prev := a.previous
 	a.previous = nil
 	switch {
@@ -215,8 +227,8 @@ func (l *Ledger) advance() int {
 }
 
 // end records how the attempt came to its end, as far as gRPC-Go says.
-func (l *Ledger) end(a *Attempt, err error) {
-	if tell := l.endLocked(a, err); tell != nil {
+func (l *Ledger) end(a *Attempt, e *stats.End) {
+	if tell := l.endLocked(a, e); tell != nil {
 		tell()
 	}
 	if t := a.timeout.Load(); t != nil {
@@ -224,13 +236,15 @@ func (l *Ledger) end(a *Attempt, err error) {
 	}
 }
 
-func (l *Ledger) endLocked(a *Attempt, err error) (tell func()) {
+func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.ended {
 		return nil
 	}
 	a.ended = true
+	a.record.end = e.EndTime
+	err := e.Error
 	if a.host != "" {
 		// Clipped, since attempts read what was there when they began.
 		l.progress.hosts = append(slices.Clip(l.progress.hosts), a.host)
@@ -255,8 +269,12 @@ func (l *Ledger) result(err error) error {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.restoreLocked(err)
+	err = l.restoreLocked(err)
+	l.mu.Unlock()
+	if l.failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
+		return err
+	}
+	return l.failed(l, err)
 }
 
 // restoreLocked returns the picker's error that gRPC-Go replaced by err, or err

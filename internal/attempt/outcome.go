@@ -29,6 +29,7 @@ type watcher struct {
 // that this one failed, or when the RPC ends, whose status it then has.
 func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
+		a.marked = true
 		a.watchers[a.depth] = watcher{o, token}
 		a.ledger.observed.Store(true)
 	}

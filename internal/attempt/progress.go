@@ -37,7 +37,10 @@ func (a *Attempt) NextSlot() int {
 }
 
 // UseHost notes the host that the attempt was sent to.
-func (a *Attempt) UseHost(host string) { a.host = host }
+func (a *Attempt) UseHost(host string) {
+	a.marked = true
+	a.host = host
+}
 
 // HostUsed tells whether an earlier attempt of the RPC was sent to the host.
 func (a *Attempt) HostUsed(host string) bool { return slices.Contains(a.hosts, host) }

@@ -126,6 +126,7 @@ func (t *timeout) arm() {
 // If the client sends a stream of messages, the time runs from when all of them
 // were sent. Of the limits of policies inside each other the shorter one holds.
 func (a *Attempt) SetTimeout(limit *Limit) {
+	a.marked = true
 	t := a.timeout.Load()
 	if t == nil {
 		t = a.startTimeout()
@@ -153,6 +154,9 @@ func (a *Attempt) messageSent() {
 
 // headerReceived is called when the response has begun.
 func (a *Attempt) headerReceived() {
+	a.ledger.mu.Lock()
+	a.record.committed = true
+	a.ledger.mu.Unlock()
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()
 	}
