@@ -80,10 +80,13 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	}
 	b.mu.Unlock()
 	b.publish()
-	// No pick reaches the removed clusters any more.
+	// No pick reaches the removed clusters any more. One that is slow to close
+	// must not hold up the channel.
+	b.mu.Lock()
 	for _, c := range old {
-		c.close()
+		b.goLocked(c.close)
 	}
+	b.mu.Unlock()
 	if len(errs) == 1 {
 		return errs[0] // bare, for those who compare it to ErrBadResolverState
 	}

@@ -40,6 +40,9 @@ func (c *cluster) newChild(builder balancer.Builder, install func(ch *child)) *c
 	}
 	install(ch)
 	ch.balancer = builder.Build(ch, c.buildOptions())
+	if ch.balancer == nil {
+		ch.balancer = noPolicy{name: builder.Name()}
+	}
 	return ch
 }
 
@@ -99,15 +102,21 @@ func (ch *child) UpdateState(state balancer.State) {
 		b.mu.Unlock()
 		return
 	}
-	wasIdle := ch.state.ConnectivityState == connectivity.Idle
+	before := ch.state.ConnectivityState
 	ch.state = state
 	switch state.ConnectivityState {
 	case connectivity.Ready:
-		ch.failed = false
+		ch.failed, ch.connErr = false, nil
 	case connectivity.TransientFailure:
 		ch.failed = true
 	case connectivity.Idle:
-		if !wasIdle && !c.lazy {
+		if before == connectivity.Idle {
+			break
+		}
+		c.tried.Store(false)
+		// A lazy cluster that loses its connection is left alone until an
+		// attempt needs another; one that has yet to get it goes on trying.
+		if !c.lazy || before != connectivity.Ready {
 			b.goLocked(ch.exitIdle)
 		}
 	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report
@@ -193,3 +202,18 @@ func (ch *child) Target() string {
 	}
 	return ch.ClientConn.Target()
 }
+
+// noPolicy stands for a policy whose builder builds none.
+type noPolicy struct{ name string }
+
+func (p noPolicy) UpdateClientConnState(balancer.ClientConnState) error {
+	return fmt.Errorf("composite: the builder of the policy %q returned nil", p.name)
+}
+
+func (noPolicy) ResolverError(error) {}
+
+func (noPolicy) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
+
+func (noPolicy) ExitIdle() {}
+
+func (noPolicy) Close() {}

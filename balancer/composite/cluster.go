@@ -32,11 +32,15 @@ type cluster struct {
 	target atomic.Pointer[clustertarget.Target]
 	// asking is set while a pick's request to connect is being carried out.
 	asking atomic.Bool
+	// tried is set when an attempt asks the child's picker though the child is
+	// not READY: since it went IDLE, something has asked it to connect in the
+	// one way that all policies understand.
+	tried atomic.Bool
 	// used is set by picks from a lazy cluster, and cleared when that is noted.
 	used atomic.Bool
 	// guard decides at picks whether the cluster may be used.
 	guard *guard
-	// events carries health updates from the channel to the child.
+	// events carries what happens to connections from the channel to the child.
 	events serializer.Serializer
 
 	// childMu makes the calls into the child policies take turns. They come
@@ -88,7 +92,7 @@ type cluster struct {
 // newCluster returns a cluster that does nothing until it is updated.
 func newCluster(parent *compositeBalancer, name string) *cluster {
 	c := &cluster{parent: parent, name: name, asleep: true}
-	c.guard = &guard{cluster: c}
+	c.guard = newGuard(c)
 	c.view.condition = plan.Idle
 	c.state = connectivity.Idle
 	return c
@@ -122,11 +126,13 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 	case cfg.lazy && !wasLazy:
 		c.watchUse()
 	}
-	changed := c.resolved && !previous.child.equal(cfg.child)
+	if wasLazy && !cfg.lazy {
+		defer c.exitLatest()
+	}
 	if cfg.target == nil {
 		return c.push()
 	}
-	if changed {
+	if c.resolved && !previous.child.equal(cfg.child) {
 		if err := c.push(); err != nil {
 			logger.Warningf("cluster %q: its policy refused the new config: %v", c.name, err)
 		}
@@ -142,6 +148,18 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 		return
 	}
 	c.target.Store(target)
+	b := c.parent
+	b.mu.Lock()
+	c.unresolved, c.resolveErr = false, nil
+	if c.asleep {
+		// Nobody is connected to the old endpoints, and when the cluster wakes
+		// nobody must be.
+		c.resolved, c.empty, c.endpoints = false, false, resolver.State{}
+	}
+	if !c.resolved && !c.asleep {
+		c.since = time.Now() // a new name, a new chance
+	}
+	b.mu.Unlock()
 	c.replaceResolver(target)
 }
 
@@ -235,6 +253,16 @@ func (c *cluster) fail(err error) {
 	c.parent.mu.Unlock()
 	if ch != nil {
 		ch.balancer.ResolverError(err)
+	}
+}
+
+// exitLatest asks the child to connect. The caller holds childMu.
+func (c *cluster) exitLatest() {
+	c.parent.mu.Lock()
+	ch := c.latestLocked()
+	c.parent.mu.Unlock()
+	if ch != nil {
+		ch.balancer.ExitIdle()
 	}
 }
 

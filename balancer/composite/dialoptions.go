@@ -24,8 +24,8 @@ type Option interface{ isOption() }
 // each retry, which starts at the first cluster again. [grpc.WithUnaryInterceptor]
 // and [grpc.WithStreamInterceptor] always come before; give such interceptors by
 // [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] instead.
-// A stats handler before it that derives a cancelable context for each attempt
-// makes transparent retries count as attempts.
+// With a stats handler before it that derives a cancelable context for each
+// attempt, attempts are counted wrong.
 //
 // It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
 // after it sets another. The options may be used for any number of channels.

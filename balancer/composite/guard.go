@@ -20,6 +20,14 @@ type guard struct {
 	inFlight atomic.Int64 // attempts, if their number is limited
 	// waited is set when an RPC waits for a place.
 	waited atomic.Bool
+	// leaves is leave in the form of a pick's Done, made once for all picks.
+	leaves func(balancer.DoneInfo)
+}
+
+func newGuard(c *cluster) *guard {
+	g := &guard{cluster: c}
+	g.leaves = func(balancer.DoneInfo) { g.leave() }
+	return g
 }
 
 // Settle tells the breaker how an attempt ended.
@@ -27,8 +35,37 @@ func (g *guard) Settle(token uint64, code codes.Code) {
 	g.breaker.Settle(breaker.Token(token), code)
 }
 
-// enter takes a place for an attempt, and returns false if there is none.
-func (g *guard) enter(limit int64) bool {
+// holds returns the reason for passing the cluster over, or "". Anyway has it
+// used though it rests.
+func (g *guard) holds(cfg *clusterConfig, anyway bool) plan.Reason {
+	switch {
+	case cfg.cooldown != nil && !anyway && !g.breaker.Passes():
+		return plan.Cooldown
+	case cfg.maxRequests > 0 && g.inFlight.Load() >= cfg.maxRequests:
+		return plan.MaxRequests
+	default:
+		return ""
+	}
+}
+
+// enter takes a place for an attempt, and the turn if it is to be a probe, or
+// returns the reason for passing the cluster over.
+func (g *guard) enter(cfg *clusterConfig, anyway bool) (breaker.Token, plan.Reason) {
+	var token breaker.Token
+	if cfg.cooldown != nil {
+		var ok bool
+		if token, ok = g.breaker.Allow(); !ok && !anyway {
+			return 0, plan.Cooldown
+		}
+	}
+	if cfg.maxRequests > 0 && !g.takePlace(cfg.maxRequests) {
+		g.breaker.GiveBack(token)
+		return 0, plan.MaxRequests
+	}
+	return token, ""
+}
+
+func (g *guard) takePlace(limit int64) bool {
 	for {
 		n := g.inFlight.Load()
 		if n >= limit {
@@ -56,48 +93,74 @@ func (g *guard) awaitPlace(limit int64) bool {
 	return g.inFlight.Load() >= limit
 }
 
+// done returns a pick's Done that undoes enter, besides what next does.
+func (g *guard) done(cfg *clusterConfig, token breaker.Token, next func(balancer.DoneInfo)) func(balancer.DoneInfo) {
+	limited := cfg.maxRequests > 0
+	switch {
+	case token.IsProbe():
+		return func(info balancer.DoneInfo) {
+			if info.Err == nil && !info.BytesSent {
+				// gRPC-Go, or a policy around this one, has discarded the
+				// pick.
+				g.breaker.GiveBack(token)
+			}
+			if limited {
+				g.leave()
+			}
+			if next != nil {
+				next(info)
+			}
+		}
+	case !limited:
+		return next
+	case next == nil:
+		return g.leaves
+	default:
+		return func(info balancer.DoneInfo) {
+			g.leave()
+			next(info)
+		}
+	}
+}
+
 // pickGuarded is pick for a cluster whose config has more to it. It returns the
 // reason if the cluster is not to be used for this pick. Anyway has a cluster
 // used that rests.
 func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, anyway bool) (balancer.PickResult, plan.Reason, error) {
 	g, cfg := c.cluster.guard, c.config
-	var token breaker.Token
-	if cfg.cooldown != nil {
-		var ok bool
-		if token, ok = g.breaker.Allow(); !ok && !anyway {
-			return balancer.PickResult{}, plan.Cooldown, nil
-		}
+	if held := g.holds(cfg, anyway); held != "" {
+		return balancer.PickResult{}, held, nil
 	}
-	if cfg.maxRequests > 0 && !g.enter(cfg.maxRequests) {
-		g.breaker.GiveBack(token)
-		return balancer.PickResult{}, plan.MaxRequests, nil
-	}
-	result, err := c.pick(a, info)
-	for i := 0; i < cfg.avoidPreviousHosts && err == nil && a.HostUsed(hostOf(result)); i++ {
-		discard(result)
-		result, err = c.pick(a, info)
-	}
+	result, err := c.pickHost(a, info)
 	if err != nil {
-		g.breaker.GiveBack(token)
-		if cfg.maxRequests > 0 {
-			g.leave()
-		}
 		return result, "", err
+	}
+	// Only an attempt that has a connection takes a place. One that is going to
+	// wait for its cluster must not make it look full to others.
+	token, held := g.enter(cfg, anyway)
+	if held != "" {
+		discard(result)
+		return balancer.PickResult{}, held, nil
 	}
 	if cfg.cooldown != nil {
 		a.Observe(g, uint64(token))
 	}
-	if cfg.maxRequests > 0 {
-		done := result.Done
-		result.Done = func(info balancer.DoneInfo) {
-			g.leave()
-			if done != nil {
-				done(info)
-			}
-		}
+	if cfg.attemptTimeout != nil {
+		a.SetTimeout(cfg.attemptTimeout)
 	}
-	a.SetTimeout(cfg.attemptTimeout)
+	result.Done = g.done(cfg, token, result.Done)
 	return result, "", nil
+}
+
+// pickHost picks again while the host is one that an earlier attempt used, as
+// often as avoidPreviousHosts says.
+func (c *pickCluster) pickHost(a *attempt.Attempt, info balancer.PickInfo) (balancer.PickResult, error) {
+	result, err := c.pick(a, info)
+	for i := 0; i < c.config.avoidPreviousHosts && err == nil && a.HostUsed(hostOf(result)); i++ {
+		discard(result)
+		result, err = c.pick(a, info)
+	}
+	return result, err
 }
 
 // hostOf is the address of the host that was picked.

@@ -1,6 +1,10 @@
 package composite
 
-import "time"
+import (
+	"time"
+
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+)
 
 const (
 	// lazyIdleTimeout is how long a lazy cluster stays connected without an
@@ -43,6 +47,11 @@ func (c *cluster) connect() {
 	b.mu.Unlock()
 	b.publish()
 	c.exitIdle()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.view.condition == plan.Idle {
+		c.asking.Store(false) // it takes another attempt
+	}
 }
 
 // exitIdle asks the child to connect, after building it if the cluster is asleep.
@@ -51,14 +60,14 @@ func (c *cluster) exitIdle() {
 	defer c.childMu.Unlock()
 	_ = c.heldBack(func() error {
 		c.parent.mu.Lock()
-		ch, asleep, closed := c.latestLocked(), c.asleep, c.closed
+		asleep, closed := c.asleep, c.closed
 		c.parent.mu.Unlock()
 		switch {
 		case closed:
 		case asleep:
 			return c.wake()
-		case ch != nil:
-			ch.balancer.ExitIdle()
+		default:
+			c.exitLatest()
 		}
 		return nil
 	})

@@ -274,6 +274,9 @@ func (c *pickCluster) try(a *attempt.Attempt, info balancer.PickInfo, slot int, 
 // since some policies connect only when they are.
 func (c *pickCluster) pick(a *attempt.Attempt, info balancer.PickInfo) (balancer.PickResult, error) {
 	a.Choose(&c.identity)
+	if c.condition != plan.HasHost && c.picker != nil {
+		c.cluster.tried.Store(true)
+	}
 	if c.condition == plan.Idle {
 		c.cluster.ask()
 	}

@@ -40,9 +40,9 @@ func (c *cluster) settleLocked() {
 
 	facts.State = state
 	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
-	if facts.TimedOut && state == connectivity.Idle && !c.asked {
+	if facts.TimedOut && state == connectivity.Idle && !c.tried.Load() {
 		// A policy that connects only when picked: no time runs until then.
-		c.since, facts.TimedOut = time.Time{}, false
+		c.since, c.asked, facts.TimedOut = time.Time{}, false, false
 	}
 	facts.Asked = !c.since.IsZero()
 

@@ -39,11 +39,7 @@ func (s *subConn) Shutdown() {
 	s.SubConn.Shutdown()
 }
 
-// RegisterHealthListener passes health updates on from a goroutine of the
-// cluster. gRPC-Go holds a lock of the connection while it calls the listener,
-// and the same lock while it registers one, which a child does from a call that
-// already has the child's lock: taking that lock in the listener would
-// deadlock.
+// RegisterHealthListener passes health updates on as stateListener does.
 func (s *subConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
 	epoch := s.epoch.Add(1)
 	if listener == nil {
@@ -51,13 +47,11 @@ func (s *subConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
 		return
 	}
 	s.SubConn.RegisterHealthListener(func(state balancer.SubConnState) {
-		s.child.cluster.events.Schedule(func() {
-			s.child.call(func() {
-				if s.epoch.Load() == epoch {
-					s.child.noteConnectionError(state.ConnectionError)
-					listener(state)
-				}
-			})
+		s.deliver(func() {
+			if s.epoch.Load() == epoch {
+				s.child.noteConnectionError(state.ConnectionError)
+				listener(state)
+			}
 		})
 	})
 }
@@ -65,7 +59,7 @@ func (s *subConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
 // stateListener is what the channel calls when the connection's state changes.
 func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balancer.SubConnState) {
 	return func(state balancer.SubConnState) {
-		s.child.call(func() {
+		s.deliver(func() {
 			s.epoch.Add(1)
 			s.child.noteConnectionError(state.ConnectionError)
 			s.resolveAgain(state.ConnectivityState)
@@ -76,6 +70,14 @@ func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balan
 			listener(state)
 		})
 	}
+}
+
+// deliver has f called on a goroutine of the cluster, in order. The channel's own
+// goroutine, which all clusters share, must not wait for a child that is busy;
+// and gRPC-Go holds a lock of the connection while it calls a health listener,
+// which a child takes in calls for which it already has its own.
+func (s *subConn) deliver(f func()) {
+	s.child.cluster.events.Schedule(func() { s.child.call(f) })
 }
 
 // resolveAgain asks the cluster's own resolver for news when a connection is lost

@@ -50,6 +50,8 @@ type Ledger struct {
 	start  int   // the number of the first attempt
 	list   *List // the RPC's own clusters; nil if it has none
 	failed func(*Ledger, error) error
+	// recorder writes the RPC's records; nil if nobody wants them.
+	recorder *recorder
 
 	progress   progress
 	messages   atomic.Int64 // that the client has sent on its stream
@@ -83,15 +85,15 @@ type Ledger struct {
 // one that ctx already carries if an interceptor of the same RPC opened it,
 // since dial options may have been given twice.
 func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
-	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() {
+	start, started := ctx.Value(startKey{}).(int)
+	list, _ := ctx.Value(listKey{}).(*List)
+	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && list == nil {
 		return ctx, l
 	}
-	start := 1
-	if n, ok := ctx.Value(startKey{}).(int); ok {
-		start = n
+	if !started {
+		start = 1
 	}
-	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start}
-	l.list, _ = ctx.Value(listKey{}).(*List)
+	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start, list: list}
 	return l, l
 }
 
@@ -265,13 +267,13 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 // result ends the RPC, and returns what its caller is told instead of err.
 func (l *Ledger) result(err error) error {
 	l.finish(err)
-	if err == nil {
-		return nil
+	if err != nil {
+		l.mu.Lock()
+		err = l.restoreLocked(err)
+		l.mu.Unlock()
 	}
-	l.mu.Lock()
-	err = l.restoreLocked(err)
-	l.mu.Unlock()
-	if l.failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
+	l.recorder.rpcOver(err)
+	if err == nil || l.failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
 		return err
 	}
 	return l.failed(l, err)
@@ -316,5 +318,5 @@ func (f *Failure) Status() *status.Status {
 	if f.Err != nil {
 		return status.Convert(f.Err)
 	}
-	return status.New(f.ledger.onlyRetryableCode(), "not reported by grpc-go")
+	return status.New(f.ledger.onlyRetryableCode(), notReported)
 }

@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"errors"
 	"io"
 
 	"google.golang.org/grpc/codes"
@@ -35,8 +34,15 @@ func (a *Attempt) Observe(o Observer, token uint64) {
 	}
 }
 
-// observed tells whether anybody wants to know how the attempt ends.
-func (a *Attempt) observed() bool { return a.watchers != [maxDepth]watcher{} }
+// observed tells whether anybody may want to know how the attempt ends. The
+// caller holds ledger.mu, and may be about another stream: as long as the attempt
+// has not ended, its picker may be at work, and what it writes is its own.
+func (a *Attempt) observed() bool {
+	if !a.ended {
+		return a.picked.Load() && a.ledger.observed.Load()
+	}
+	return a.watchers != [maxDepth]watcher{}
+}
 
 // settle returns what tells the observers, or nil if there are none. The caller
 // holds ledger.mu, and calls the result after it has let go of it.
@@ -62,7 +68,7 @@ func (l *Ledger) finish(err error) {
 		return
 	}
 	code := codes.OK
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && err != io.EOF { //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
 		code = status.Code(err)
 	}
 	var tell []func()

@@ -1,24 +1,30 @@
 package attempt
 
 import (
+	"io"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 )
 
 // maxRecords is how many attempts a ledger remembers, the latest. Only an
 // interceptor that retries for hours makes more.
 const maxRecords = 256
 
+// notReported is the message of a failure of which gRPC-Go did not tell.
+const notReported = "not reported by grpc-go"
+
 // Route is what a pick passed over on its way: slots of a list, which only the
 // picker can put into words.
 type Route struct {
-	Picker     any
-	Start, End int // the slots from Start to before End
+	Picker     any   // nil if nothing was passed over
+	Start, End int32 // the slots from Start to before End
 	Held       Held
 }
 
@@ -29,11 +35,12 @@ type Held struct {
 	Errs                 any
 }
 
-// PassOver notes what the pick of the outermost policy passed over, if only
-// nothing: each pick has to say so, since it may not be the attempt's first.
+// PassOver notes the slots that the pick of the outermost policy passed over. It
+// holds until the attempt is picked for again.
 func (a *Attempt) PassOver(picker any, start, end int) {
-	if a.depth == 0 && (start != end || a.route.Picker != nil) {
-		a.route.Picker, a.route.Start, a.route.End = picker, start, end
+	if a.depth == 0 && start != end {
+		a.marked = true
+		a.route.Picker, a.route.Start, a.route.End = picker, int32(start), int32(end) //nolint:gosec // slots are 64 at the most
 	}
 }
 
@@ -45,15 +52,18 @@ func (a *Attempt) HoldBack(h Held) {
 	}
 }
 
+// Route is what the pick passed over, for the same callers as Path.
+func (a *Attempt) Route() Route { return a.route }
+
 // Record is what is known of an attempt.
 type Record struct {
 	*Attempt
+	Cluster   string   // that the outermost policy chose last; "" while it picks
 	Peer      net.Addr // nil if no stream was opened
 	Committed bool     // a response header came
 	Start     time.Time
 	Duration  time.Duration // until now, if the attempt is not over
-	Code      codes.Code
-	Message   string
+	Status    *status.Status
 	Route     Route
 }
 
@@ -63,44 +73,145 @@ type record struct {
 	start     time.Time
 	end       time.Time // zero until then
 	peer      net.Addr
+	opened    bool // there is a stream, so that pickers are done with the attempt
 	committed bool
+	succeeded bool // known only when the RPC, or its stream, is over
 }
 
 // headerSent is called when the attempt's stream is opened.
 func (a *Attempt) headerSent(e *stats.OutHeader) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
+	a.record.opened = true
 	a.record.peer = e.RemoteAddr
 }
 
-// Records returns what is known of the attempts of an RPC that is over with this
-// code and message, which are the last attempt's. What gRPC-Go begins and never
-// picks for is not among them. Dropped is how many earlier ones are forgotten.
-func (l *Ledger) Records(code codes.Code, message string) (records []Record, dropped int) {
+// Records returns what is known of the RPC's attempts when it is over, or when one
+// of its streams is, with err. What gRPC-Go begins and never picks for is not
+// among them. Dropped is how many earlier ones are forgotten.
+func (l *Ledger) Records(err error) (records []Record, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.firstUsed {
-		return nil, 0
-	}
-	all := append([]*Attempt{&l.first}, l.later...)
-	all = slices.DeleteFunc(all, func(a *Attempt) bool { return !a.picked.Load() })
+	all := l.attemptsLocked()
+	now := time.Now()
 	for i, a := range all {
-		r := Record{Attempt: a, Peer: a.record.peer, Committed: a.record.committed, Start: a.record.start, Route: a.route}
-		end := a.record.end
-		if end.IsZero() {
-			end = time.Now()
+		r := Record{Attempt: a, Peer: a.record.peer, Committed: a.record.committed, Start: a.record.start}
+		if a.ended || a.record.opened {
+			// Else a picker may be writing, if streams run at once.
+			r.Route = a.route
+			if a.pathLen > 0 {
+				r.Cluster = a.path[0].Name
+			}
+		}
+		end := now
+		if a.ended {
+			end = a.record.end
 		}
 		r.Duration = end.Sub(a.record.start)
-		switch {
-		case a.outcome != nil:
-			s := a.outcome.Status()
-			r.Code, r.Message = s.Code(), s.Message()
-		case i == len(all)-1:
-			r.Code, r.Message = code, message
-		}
+		r.Status = a.statusLocked(all[i+1:], err)
 		records = append(records, r)
 	}
 	return records, l.dropped
+}
+
+// statusLocked is what the attempt came to, if the RPC or its stream is over with
+// err. Later are the attempts that began after it. The caller holds ledger.mu.
+func (a *Attempt) statusLocked(later []*Attempt, err error) *status.Status {
+	switch {
+	case !a.ended:
+		return status.New(codes.Canceled, "not over when the RPC ended")
+	case a.outcome != nil:
+		return a.outcome.Status()
+	case a.record.succeeded:
+		return nil
+	case slices.ContainsFunc(later, func(b *Attempt) bool { return !b.record.start.Before(a.record.end) }):
+		// Nobody tries again after a success, be it gRPC-Go, transparently, or
+		// an interceptor.
+		return status.New(codes.Unknown, notReported)
+	case err == nil || err == io.EOF: //nolint:errorlint // gRPC-Go wraps EOF when it gives up retrying a Send
+		a.record.succeeded = true
+		return nil
+	}
+	s, ok := status.FromError(err)
+	if ok {
+		a.outcome = &Failure{Number: a.number, Err: err, ledger: a.ledger}
+	}
+	return s
+}
+
+// recorder has records written when they are complete.
+type recorder struct {
+	ledger *Ledger
+	write  func(err error)
+
+	// mu is held while they are written, since streams that run at once also end
+	// at once.
+	mu      sync.Mutex
+	written int // the ledger's events by then; 0 if they may be incomplete
+	over    bool
+}
+
+// WriteRecords has write called when the RPC ends, with its error, and before
+// that whenever a stream of it does, one call at a time. What is written is read
+// after the last call: nothing is called when the RPC's caller knows that it has
+// ended. It is for Hooks.Started, and what it returns has to be among the options
+// of the RPC.
+func (l *Ledger) WriteRecords(write func(err error)) grpc.CallOption {
+	r := &recorder{ledger: l, write: write}
+	l.recorder = r
+	return grpc.OnFinish(r.streamOver)
+}
+
+// streamOver is called by gRPC-Go: within the call that ends the stream, or from a
+// goroutine of its own when the context is over, even later than that call returns.
+func (r *recorder) streamOver(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	r.write(err)
+	if _, ok := status.FromError(err); ok {
+		r.written = r.ledger.events()
+	}
+}
+
+// rpcOver is called before the RPC's caller is told of its end. It leaves what was
+// written alone if that is complete, as somebody may be reading it.
+func (r *recorder) rpcOver(err error) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over && (r.written == 0 || r.written != r.ledger.events()) {
+		r.write(err)
+	}
+	r.over = true
+}
+
+// events counts the beginnings and ends of attempts.
+func (l *Ledger) events() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, a := range l.attemptsLocked() {
+		n++
+		if a.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// attemptsLocked are the attempts that pickers were asked for, in the order in
+// which they began. The caller holds ledger.mu.
+func (l *Ledger) attemptsLocked() []*Attempt {
+	if !l.firstUsed {
+		return nil
+	}
+	all := append([]*Attempt{&l.first}, l.later...)
+	return slices.DeleteFunc(all, func(a *Attempt) bool { return !a.picked.Load() })
 }
 
 // Composite tells whether the policy "composite" has picked for the RPC.

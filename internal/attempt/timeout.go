@@ -3,7 +3,6 @@ package attempt
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -11,87 +10,116 @@ import (
 )
 
 // Limit is how long an attempt may go without a response header.
+//
+// It belongs to one channel, and so do the timers that it keeps: a program's
+// tests may run each of its channels in a synctest bubble, which a timer must
+// not leave.
 type Limit struct {
 	After   time.Duration
 	Cluster string // for the error
+
+	timers sync.Pool // stopped ones, for use by the next attempt
+}
+
+// timer returns a stopped timer.
+func (l *Limit) timer() *time.Timer {
+	if timer, ok := l.timers.Get().(*time.Timer); ok {
+		return timer
+	}
+	return stoppedTimer()
+}
+
+func stoppedTimer() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
 }
 
 // timeout ends an attempt that gets no response header in time, by closing the
 // Done channel of the attempt's context. The channel is the attempt's own and
-// closes with the RPC's as well. A goroutine sees to both, and ends with the
-// attempt: context.AfterFunc would cost more allocations.
+// closes with the RPC's as well, and when the attempt is over, so that whatever
+// was derived from its context is let go. A goroutine sees to that: to have
+// context.AfterFunc do it would cost more allocations.
 type timeout struct {
-	done    chan struct{}
-	expired atomic.Pointer[Limit] // the limit that the attempt took longer than
+	rpc  context.Context
+	done chan struct{}
 
-	// mu is the attempt's own: a pick never waits for it.
-	mu    sync.Mutex
-	timer *time.Timer // nil when the attempt is over
-	limit *Limit      // nil: none, or a header was received
-	sent  int64       // messages
-	over  bool
+	// mu guards everything below. It is the attempt's own: a pick never waits
+	// for it.
+	mu       sync.Mutex
+	timer    *time.Timer // nil when done is closed
+	limit    *Limit      // nil: none, or a header was received
+	deadline time.Time   // zero while the time does not run
+	sent     int64       // messages
+	err      error       // nil until done is closed
+	expired  *Limit      // what the attempt took longer than, if it did
 }
 
-// timers are stopped ones, for use by the next attempt.
-var timers = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}}
-
 // startTimeout returns the attempt's timeout, which follows the RPC, and has no
-// limit yet if it is new.
-func (a *Attempt) startTimeout() *timeout {
-	t := &timeout{done: make(chan struct{})}
+// limit yet if it is new. It takes the timer, and leaves it to idle, which may be
+// nil, when it is done.
+func (a *Attempt) startTimeout(timer *time.Timer, idle *sync.Pool) *timeout {
+	t := &timeout{rpc: a.Context, done: make(chan struct{}), timer: timer}
+	if a.Context.Err() != nil {
+		t.end() // not a moment later: Err has told somebody, perhaps
+	}
 	if !a.timeout.CompareAndSwap(nil, t) {
 		return a.timeout.Load()
 	}
-	timer := timers.Get().(*time.Timer)
-	t.mu.Lock()
-	t.timer = timer
-	t.mu.Unlock()
-	go t.watch(a.Context, timer)
+	go t.watch(timer, idle)
 	return t
 }
 
-// watch waits for what comes first: the time is over, the RPC, or the attempt.
-func (t *timeout) watch(rpc context.Context, timer *time.Timer) {
-	for waiting := true; waiting; {
+// watch closes the channel when the time is over, or the RPC, and returns when
+// it is closed.
+func (t *timeout) watch(timer *time.Timer, idle *sync.Pool) {
+	for open := true; open; {
 		select {
 		case <-timer.C:
-			waiting = !t.expire(rpc)
-		case <-rpc.Done():
-			waiting = false
+			t.expire()
+		case <-t.rpc.Done():
+			t.end()
+			open = false
 		case <-t.done:
-			waiting = false
+			open = false
 		}
 	}
-	t.end()
-	timer.Stop()
-	timers.Put(timer)
+	timer.Stop() // nobody else does anything with it any more
+	if idle != nil {
+		idle.Put(timer)
+	}
 }
 
-// expire notes that the time is over, unless a header or the RPC's own end came
-// at the same moment.
-func (t *timeout) expire(rpc context.Context) bool {
+// expire closes the channel because the time is over, unless a header came at
+// the same moment, another pick, or the RPC's own end.
+func (t *timeout) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.limit == nil || rpc.Err() != nil {
-		return false
+	if t.err != nil || t.deadline.IsZero() || time.Now().Before(t.deadline) || t.rpc.Err() != nil {
+		return
 	}
-	t.expired.Store(t.limit)
-	return true
+	t.expired = t.limit
+	t.closeLocked(context.DeadlineExceeded)
 }
 
-// end closes the channel. Nobody touches the timer from then on.
+// end closes the channel because the attempt is over, or the RPC.
 func (t *timeout) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.timer = nil
-	if !t.over {
-		t.over = true
-		close(t.done)
+	if t.err != nil {
+		return
 	}
+	if err := t.rpc.Err(); err != nil {
+		t.closeLocked(err)
+		return
+	}
+	t.closeLocked(context.Canceled)
+}
+
+func (t *timeout) closeLocked(err error) {
+	t.err = err
+	t.timer = nil
+	close(t.done)
 }
 
 // shorten sets the limit, unless there is a shorter one.
@@ -100,6 +128,7 @@ func (t *timeout) shorten(limit *Limit) {
 	defer t.mu.Unlock()
 	if t.limit == nil || limit.After < t.limit.After {
 		t.limit = limit
+		t.deadline = time.Time{}
 	}
 }
 
@@ -108,16 +137,18 @@ func (t *timeout) cancel() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.limit = nil
+	t.deadline = time.Time{}
 	if t.timer != nil {
 		t.timer.Stop()
 	}
 }
 
-// arm lets the time run.
+// arm lets the time run. If it runs already, it runs on.
 func (t *timeout) arm() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer != nil && t.limit != nil {
+	if t.timer != nil && t.limit != nil && t.deadline.IsZero() {
+		t.deadline = time.Now().Add(t.limit.After)
 		t.timer.Reset(t.limit.After)
 	}
 }
@@ -129,7 +160,7 @@ func (a *Attempt) SetTimeout(limit *Limit) {
 	a.marked = true
 	t := a.timeout.Load()
 	if t == nil {
-		t = a.startTimeout()
+		t = a.startTimeout(limit.timer(), &limit.timers)
 	}
 	t.shorten(limit)
 	if !a.clientStream || a.ledger.allSent(0) {
@@ -164,6 +195,11 @@ func (a *Attempt) headerReceived() {
 
 // allSent tells whether the client has half-closed after this many messages. An
 // attempt that repeats them has to send them first, too.
+//
+// gRPC-Go repeats messages under a lock that everything else about the RPC
+// waits for, even its deadline. Where the server's flow control stops that,
+// nothing can end the attempt but its connection: no timeout would, and none
+// runs yet.
 func (l *Ledger) allSent(messages int64) bool {
 	return l.halfClosed.Load() && messages >= l.messages.Load()
 }
@@ -198,28 +234,19 @@ func (a *Attempt) Done() <-chan struct{} {
 	// Somebody looks before it is known whether there will be a limit: a stats
 	// handler that derives a context, or gRPC-Go waiting for a picker. What it
 	// gets now has to hold whatever comes.
-	return a.startTimeout().done
+	return a.startTimeout(stoppedTimer(), nil).done
 }
 
-// Err is context.DeadlineExceeded, as gRPC-Go wants it, when the attempt's time
-// is over.
+// Err is nil until Done closes, and context.DeadlineExceeded, as gRPC-Go wants
+// it, if that is because the attempt's time is over.
 func (a *Attempt) Err() error {
 	t := a.timeout.Load()
 	if t == nil {
 		return a.Context.Err()
 	}
-	select {
-	case <-t.done:
-	default:
-		return nil
-	}
-	if t.expired.Load() != nil {
-		return context.DeadlineExceeded
-	}
-	if err := a.Context.Err(); err != nil {
-		return err
-	}
-	return context.Canceled // the attempt is over, and the RPC is not
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
 }
 
 // expiry is the error of an attempt whose time is over, or nil.
@@ -228,7 +255,9 @@ func (a *Attempt) expiry() error {
 	if t == nil {
 		return nil
 	}
-	limit := t.expired.Load()
+	t.mu.Lock()
+	limit := t.expired
+	t.mu.Unlock()
 	if limit == nil {
 		return nil
 	}

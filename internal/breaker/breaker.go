@@ -41,33 +41,39 @@ const (
 	closed  phase = iota // everything
 	resting              // nothing
 	waiting              // one attempt, the probe
-	probing              // nothing: the probe is under way
+	probing              // nothing: it is a probe's turn
 
 	phaseBits = 2
 	phaseMask = 1<<phaseBits - 1
 )
 
-// Token is the breaker's state at a pick. What became of the attempt counts only
-// if the state is still the same.
+// Token is the breaker's state at a pick. It tells later whether what became of
+// the attempt still counts. The zero Token is for an attempt that was made though
+// the breaker did not let it pass, and counts for nothing.
 type Token uint64
 
 func (t Token) phase() phase { return phase(t & phaseMask) }
 
-// next is the state after t in a phase. No two states of a breaker are equal.
+// next is the state after t in a phase. Later states are larger.
 func (t Token) next(p phase) Token { return (t>>phaseBits+1)<<phaseBits | Token(p) }
+
+// IsProbe tells whether the attempt is a probe.
+func (t Token) IsProbe() bool { return t.phase() == probing }
 
 // Breaker is ready for use as its zero value, in which it lets everything pass
 // until it is configured. It is safe for concurrent use.
 type Breaker struct {
-	state    atomic.Uint64 // a Token
-	failures atomic.Int64  // in a row; written under mu
+	// state is a Token. Whoever holds mu may change it in any way; without mu a
+	// probe's turn begins and ends, from waiting to probing and back.
+	state    atomic.Uint64
+	failures atomic.Int64 // in a row; written under mu
 
-	mu       sync.Mutex // guards changes of state, and what follows
+	mu       sync.Mutex // guards what follows
 	config   *Config    // nil: off
 	timer    *time.Timer
+	began    Token // the state in which the last rest began
 	relapses int
-	rested   bool      // there was a rest before
-	ended    time.Time // when the last rest ended
+	ended    time.Time // when the last rest ended, zero if there was none
 }
 
 // Configure sets the config, or turns the breaker off if that is nil. A rest that
@@ -79,11 +85,17 @@ func (b *Breaker) Configure(cfg *Config) {
 	if cfg == nil {
 		b.stopTimer()
 		b.failures.Store(0)
-		b.relapses, b.rested = 0, false
-		if t := b.token(); t.phase() != closed {
-			b.enter(t.next(closed))
+		b.relapses, b.ended = 0, time.Time{}
+		if b.Resting() {
+			b.enter(closed)
 		}
 	}
+}
+
+// Passes tells whether Allow would let an attempt pass, which changes nothing.
+func (b *Breaker) Passes() bool {
+	p := b.token().phase()
+	return p == closed || p == waiting
 }
 
 // Allow tells whether an attempt may pass, which it takes no lock to do. An
@@ -95,7 +107,7 @@ func (b *Breaker) Allow() (Token, bool) {
 		return t, true
 	case waiting:
 		probe := t.next(probing)
-		if !b.state.CompareAndSwap(uint64(t), uint64(probe)) {
+		if !b.change(t, probe) {
 			return 0, false
 		}
 		// Taking the lock here would have the pick wait for others.
@@ -106,20 +118,14 @@ func (b *Breaker) Allow() (Token, bool) {
 	}
 }
 
-// Resting tells whether the breaker lets nothing pass for now.
+// Resting tells whether the breaker is in a rest that no probe has ended yet.
 func (b *Breaker) Resting() bool { return b.token().phase() != closed }
 
 // GiveBack undoes Allow for an attempt that was not made, or of which nobody can
-// tell what became.
+// tell what became. It takes no lock.
 func (b *Breaker) GiveBack(t Token) {
-	if t.phase() != probing {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.token() == t {
-		b.stopTimer()
-		b.enter(t.next(waiting))
+	if t.IsProbe() {
+		b.change(t, t.next(waiting))
 	}
 }
 
@@ -134,36 +140,53 @@ func (b *Breaker) Settle(t Token, code codes.Code) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.token() != t || b.config == nil {
-		return // picked before the rest began
+	if b.config == nil {
+		return
 	}
 	failed := b.config.Codes.Has(code)
-	switch t.phase() {
-	case probing:
-		b.stopTimer()
-		if failed {
-			b.rest()
-			return
-		}
+	switch {
+	case t.IsProbe():
+		b.settleProbe(t, failed)
+	case b.token() != t: // picked before the rest began
+	case !failed:
 		b.failures.Store(0)
+	case b.failures.Add(1) >= int64(b.config.Failures):
+		relapse := !b.ended.IsZero() && time.Since(b.ended) <= b.config.MaxTime
+		b.rest(relapse)
+	}
+}
+
+// settleProbe counts a probe of the current rest, also one whose turn has passed
+// to another by now: a cluster whose answers take long must be able to recover.
+// The caller holds mu.
+func (b *Breaker) settleProbe(t Token, failed bool) {
+	switch p := b.token().phase(); {
+	case t < b.began, p != waiting && p != probing: // of an earlier rest, or of one that is over
+	case failed:
+		b.rest(true)
+	default:
+		b.stopTimer()
 		b.ended = time.Now()
-		b.enter(t.next(closed))
-	case closed:
-		if !failed {
-			b.failures.Store(0)
-			return
-		}
-		if b.failures.Add(1) >= int64(b.config.Failures) {
-			b.rest()
-		}
-	default: // tokens of the other phases are never given out
+		b.enter(closed)
 	}
 }
 
 func (b *Breaker) token() Token { return Token(b.state.Load()) }
 
-// enter changes the state. The caller holds mu.
-func (b *Breaker) enter(t Token) { b.state.Store(uint64(t)) }
+func (b *Breaker) change(from, to Token) bool {
+	return b.state.CompareAndSwap(uint64(from), uint64(to))
+}
+
+// enter changes the phase, whether or not a probe's turn begins or ends at the
+// same moment, and returns the new state. The caller holds mu.
+func (b *Breaker) enter(p phase) Token {
+	for {
+		t := b.token()
+		if next := t.next(p); b.change(t, next) {
+			return next
+		}
+	}
+}
 
 func (b *Breaker) stopTimer() {
 	if b.timer != nil {
@@ -173,24 +196,24 @@ func (b *Breaker) stopTimer() {
 }
 
 // rest begins a rest. The caller holds mu.
-func (b *Breaker) rest() {
-	if b.rested && time.Since(b.ended) <= b.config.MaxTime {
+func (b *Breaker) rest(relapse bool) {
+	if relapse {
 		b.relapses++
 	} else {
 		b.relapses = 0
 	}
-	b.rested = true
 	b.failures.Store(0)
-	t := b.token().next(resting)
-	b.enter(t)
-	b.timer = time.AfterFunc(b.duration(), func() { b.endRest(t) })
+	b.stopTimer()
+	t := b.enter(resting)
+	b.began = t
+	b.timer = time.AfterFunc(b.duration(), func() { b.change(t, t.next(waiting)) })
 }
 
 // duration is how long the rest that begins is. The caller holds mu.
 func (b *Breaker) duration() time.Duration {
 	d := b.config.Time
 	for range b.relapses {
-		if d >= b.config.MaxTime/2 {
+		if d > b.config.MaxTime-d {
 			return b.config.MaxTime
 		}
 		d *= 2
@@ -198,24 +221,14 @@ func (b *Breaker) duration() time.Duration {
 	return min(d, b.config.MaxTime)
 }
 
-// endRest lets a probe pass when the time of a rest is over.
-func (b *Breaker) endRest(t Token) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.token() == t {
-		b.timer = nil
-		b.ended = time.Now()
-		b.enter(t.next(waiting))
-	}
-}
-
-// watchProbe gives a probe's turn to another attempt if it does not end in time.
+// watchProbe ends a probe's turn if the probe does not end in time.
 func (b *Breaker) watchProbe(t Token) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.token() != t || b.config == nil {
 		return
 	}
+	b.stopTimer() // of a probe that was given back
 	b.timer = time.AfterFunc(b.config.Time, func() { b.GiveBack(t) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
@@ -41,6 +42,7 @@ type Resolver struct {
 	last     *resolver.State
 	err      error
 	buildErr error
+	slow     time.Duration
 
 	built, closed, asked atomic.Int32
 }
@@ -83,12 +85,13 @@ func (r *Resolver) Target() string { return scheme + ":///" + r.id }
 func (r *Resolver) build(cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	r.built.Add(1)
 	r.mu.Lock()
-	last, err, buildErr := r.last, r.err, r.buildErr
+	last, err, buildErr, slow := r.last, r.err, r.buildErr, r.slow
 	conn := &resolverConn{r: r, cc: cc}
 	if buildErr == nil {
 		r.conns[conn] = true
 	}
 	r.mu.Unlock()
+	time.Sleep(slow)
 	switch {
 	case buildErr != nil:
 		return nil, buildErr
@@ -105,6 +108,13 @@ func (r *Resolver) FailBuilds(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.buildErr = err
+}
+
+// SlowBuilds makes Build take its time.
+func (r *Resolver) SlowBuilds(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow = d
 }
 
 // Authority is what a channel with the resolver's target is called.
