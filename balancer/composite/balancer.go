@@ -35,7 +35,8 @@ type compositeBalancer struct {
 	clusters []*cluster // by index in config.clusters
 	dirty    bool       // something changed since the last picker
 	closed   bool
-	// background counts the goroutines and resolvers that Close waits for.
+	// background counts the children and resolvers that are being closed, and
+	// the goroutines that call into children. Close waits for them.
 	background sync.WaitGroup
 }
 
@@ -126,18 +127,20 @@ func (b *compositeBalancer) UpdateSubConnState(balancer.SubConn, balancer.SubCon
 func (b *compositeBalancer) ExitIdle() {
 	for i, c := range b.current() {
 		b.mu.Lock()
-		lazy := c.lazy
+		lazy, asleep := c.lazy, c.asleep
 		b.mu.Unlock()
 		switch {
-		case !lazy:
-			c.exitIdle()
-		case i == 0: // the list begins with the first slot's cluster
+		case i == 0 && asleep: // the list begins with the first slot's cluster
 			c.connect()
+		case i == 0, !lazy:
+			c.exitIdle() // no time runs for a child that only a pick makes connect
 		}
 	}
 }
 
-// Close ends all clusters and returns when nothing of them runs any more.
+// Close ends all clusters and returns when their resolvers and children are
+// closed. A timer or a pick's request to connect that comes later finds its
+// cluster closed.
 func (b *compositeBalancer) Close() {
 	clusters := b.current()
 	for _, c := range clusters {
@@ -209,13 +212,16 @@ func (b *compositeBalancer) stateLocked() balancer.State {
 			condition: c.view.condition,
 			reason:    c.view.reason,
 			picker:    c.view.picker,
-			passOn:    c.view.condition == plan.Idle && cfg.connectTimeout == 0,
+			passOn:    c.view.nudge || (c.view.condition == plan.Idle && cfg.connectTimeout == 0),
 			lazy:      cfg.lazy,
 			guarded:   cfg.guarded(),
 			early:     c.view.early,
 		}
 		p.clusters[i].plain = p.clusters[i].isPlain(b.config)
-		usable[i] = c.view.condition != plan.NoHost
+		usable[i] = c.view.condition != plan.NoHost || c.view.nudge
+		if c.view.nudge {
+			conditions[i] = plan.Idle // an outer policy must go on picking from this one
+		}
 	}
 	p.table = plan.NewTable(b.config.slots, usable)
 	return balancer.State{ConnectivityState: plan.ChannelState(conditions), Picker: p}

@@ -192,7 +192,7 @@ func (ch *child) resolveOwn(opts resolver.ResolveNowOptions) bool {
 	if own != nil && latest {
 		own.resolveNow(opts)
 	}
-	return own != nil
+	return c.target.Load() != nil
 }
 
 // Target is what the policy's endpoints were resolved from.

@@ -85,6 +85,7 @@ type cluster struct {
 		reason    plan.Reason // of NoHost
 		picker    balancer.Picker
 		early     bool // within failbackDelay
+		nudge     bool // no host, and a pick may change that: the child is IDLE
 	}
 	state connectivity.State // the child's, in view
 }

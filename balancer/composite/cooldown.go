@@ -24,7 +24,7 @@ func parseCooldown(msg *pb.Cooldown, path string) (*breaker.Config, error) {
 		return nil, nil
 	}
 	cfg := &breaker.Config{
-		Failures: int(msg.GetConsecutiveFailures()),
+		Failures: int64(msg.GetConsecutiveFailures()),
 		Codes:    breaker.CodesOf(codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted),
 		Time:     defaultCooldownTime,
 	}

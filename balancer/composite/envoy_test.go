@@ -8,7 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,6 +27,7 @@ type envoyScenario struct {
 	MaxAttempts              int
 	Retryable                []string
 	SkipClustersWithoutHosts bool
+	AttemptTimeoutMs         int // only if some server hangs
 	Calls                    []struct {
 		Replies  map[string][]string
 		Hits     []string
@@ -35,10 +39,11 @@ type envoyScenario struct {
 // TestEnvoyVectors replays what a real Envoy's composite cluster did, over real
 // servers. Every sequence of clusters and every final code is the same.
 //
-// A server that hangs until Envoy's per-try timeout ends the attempt is one that
-// answers DEADLINE_EXCEEDED here. That is also the one deliberate difference: a
-// call that such an attempt ends has the code DEADLINE_EXCEEDED, where Envoy
-// says UNAVAILABLE.
+// Envoy's per-try timeout is the attemptTimeout of every cluster here. The one
+// deliberate difference: a call whose last attempt took too long has the code
+// DEADLINE_EXCEEDED, where Envoy says UNAVAILABLE. Scenarios in which servers hang
+// run in a bubble, so that no other server is late just because the machine is
+// busy.
 func TestEnvoyVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/envoy-vectors.json")
 	if err != nil {
@@ -57,7 +62,14 @@ func TestEnvoyVectors(t *testing.T) {
 	for _, s := range vectors.Scenarios {
 		t.Run(fmt.Sprint(s.ID), func(t *testing.T) {
 			t.Parallel()
-			replayEnvoy(t, s)
+			if s.AttemptTimeoutMs == 0 {
+				replayEnvoy(t, s, testkit.Start)
+				return
+			}
+			synctest.Test(t, func(t *testing.T) {
+				net := newBubbleNet()
+				replayEnvoy(t, s, net.start, net.dialer())
+			})
 		})
 	}
 }
@@ -77,6 +89,13 @@ func (r *envoyRun) begin(replies map[string][]string) {
 	r.replies, r.seen, r.hits = replies, make(map[string]int), nil
 }
 
+// end returns the hits of a call.
+func (r *envoyRun) end() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hits
+}
+
 func (r *envoyRun) respond(cluster string) testkit.Reply {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +107,7 @@ func (r *envoyRun) respond(cluster string) testkit.Reply {
 
 func envoyReply(text string) testkit.Reply {
 	if text == "HANG" {
-		text = "DEADLINE_EXCEEDED"
+		return hang
 	}
 	name, headers := strings.CutPrefix(text, "HEADERS+")
 	return testkit.Reply{Code: code(name), Message: "scripted", Headers: headers}
@@ -103,7 +122,9 @@ func code(name string) codes.Code {
 	return c
 }
 
-func replayEnvoy(t *testing.T, s envoyScenario) {
+// replayEnvoy makes a scenario's calls on a channel with options of its own, to
+// servers that start starts.
+func replayEnvoy(t *testing.T, s envoyScenario, start func(t testing.TB, name string, opts ...grpc.ServerOption) *testkit.Backend, opts ...grpc.DialOption) {
 	t.Helper()
 	var run envoyRun
 	service := testkit.Service{
@@ -127,17 +148,21 @@ func replayEnvoy(t *testing.T, s envoyScenario) {
 		}
 		r := testkit.NewResolver(t)
 		var backends []*testkit.Backend
-		for range hosts {
-			b := testkit.Start(t, name)
+		for i := range hosts {
+			b := start(t, fmt.Sprintf("%s-%d", name, i))
 			b.Respond(func(int, testkit.Call) testkit.Reply { return run.respond(name) })
 			backends = append(backends, b)
 		}
 		_ = r.Update(backends...)
 		targets[name] = r.Target()
-		service.Clusters = append(service.Clusters, testkit.Cluster{Name: name, Target: targets[name]})
+		cluster := testkit.Cluster{Name: name, Target: targets[name]}
+		if s.AttemptTimeoutMs > 0 {
+			cluster = timed(time.Duration(s.AttemptTimeoutMs)*time.Millisecond, cluster)[0]
+		}
+		service.Clusters = append(service.Clusters, cluster)
 	}
 
-	cc := dial(t, service)
+	cc := dial(t, service, opts...)
 	for i, call := range s.Calls {
 		run.begin(call.Replies)
 		_, err := testkit.Unary(testkit.Context(t), cc)
@@ -148,8 +173,8 @@ func replayEnvoy(t *testing.T, s envoyScenario) {
 		if got := status.Code(err); got != want {
 			t.Errorf("call %d: code %v (%v): want %v", i, got, err, want)
 		}
-		if !slices.Equal(run.hits, call.Hits) {
-			t.Errorf("call %d: hits %v: want %v", i, run.hits, call.Hits)
+		if got := run.end(); !slices.Equal(got, call.Hits) {
+			t.Errorf("call %d: hits %v: want %v", i, got, call.Hits)
 		}
 	}
 }

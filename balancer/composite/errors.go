@@ -78,8 +78,9 @@ func (e *exhausted) reason(slot int) string {
 	}
 	c := &e.picker.clusters[cluster]
 	switch err := e.skips.errs.at(slot); {
-	case err == balancer.ErrNoSubConnAvailable:
+	case err == balancer.ErrNoSubConnAvailable && c.condition != plan.NoHost:
 		return "connecting"
+	case err == balancer.ErrNoSubConnAvailable: // asked, and passed over all the same
 	case err != nil:
 		return fmt.Sprintf("pick error (%s)", quoteShort(err.Error()))
 	case e.skips.full.Has(slot):

@@ -14,4 +14,7 @@ func Waited(c *testkit.PolicyChild) bool { return guardOf(c).waited.Load() }
 // Resting tells whether the cluster of a child is in a cooldown.
 func Resting(c *testkit.PolicyChild) bool { return guardOf(c).breaker.Resting() }
 
+// Passes tells whether the cooldown of a child's cluster lets an attempt pass.
+func Passes(c *testkit.PolicyChild) bool { return guardOf(c).breaker.Passes() }
+
 func guardOf(c *testkit.PolicyChild) *guard { return c.CC.(*child).cluster.guard }

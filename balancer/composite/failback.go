@@ -15,28 +15,31 @@ type failback struct {
 	timer   *time.Timer
 }
 
-// failbackLocked tells whether the cluster, in its new condition, has a host but
-// not for as long as failbackDelay. It has the cluster settled again when that is
-// over. The caller holds parent.mu.
+// failbackLocked tells whether attempts pass over the cluster in its new
+// condition, because it has not had a host for as long as failbackDelay. That
+// holds also while it reconnects: nobody has to wait for what would be passed
+// over. It has the cluster settled again when the delay is over. The caller holds
+// parent.mu.
 func (c *cluster) failbackLocked(condition plan.Condition, now time.Time) bool {
 	f := &c.failback
+	f.stop()
+	if c.asleep {
+		*f = failback{} // when it wakes, it is a first connect
+		return false
+	}
 	if condition != plan.HasHost {
 		f.since = time.Time{}
 		f.lost = f.lost || (f.hadHost && condition == plan.NoHost)
-		f.stop()
-		return false
+		return f.lost && condition == plan.Connecting && c.failbackDelay > 0
 	}
 	f.hadHost = true
 	if f.since.IsZero() {
 		f.since = now
 	}
-	if f.lost = f.lost && now.Sub(f.since) < c.failbackDelay; !f.lost {
-		f.stop()
-		return false
+	if f.lost = f.lost && now.Sub(f.since) < c.failbackDelay; f.lost {
+		f.timer = time.AfterFunc(f.since.Add(c.failbackDelay).Sub(now), c.resettle)
 	}
-	f.stop()
-	f.timer = time.AfterFunc(f.since.Add(c.failbackDelay).Sub(now), c.resettle)
-	return true
+	return f.lost
 }
 
 func (f *failback) stop() {

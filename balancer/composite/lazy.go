@@ -8,7 +8,7 @@ import (
 
 const (
 	// lazyIdleTimeout is how long a lazy cluster stays connected without an
-	// attempt. It is the idle timeout of gRPC's channels (gRFC A27).
+	// attempt. It is the default of grpc.WithIdleTimeout.
 	lazyIdleTimeout = 30 * time.Minute
 	// lazyCheckInterval is how often a lazy cluster that is connected is looked
 	// at. A pick only sets a flag, so that it is no slower for it.

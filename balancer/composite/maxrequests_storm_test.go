@@ -45,8 +45,8 @@ func TestNoPlaceIsLost(t *testing.T) {
 		{name: "bidi that fails", reply: failing, call: conversation},
 		{name: "bidi that is abandoned", call: abandoned},
 		{name: "server stream", call: download},
-		{name: "client stream", call: upload},
-		{name: "client stream that fails", reply: failing, call: upload},
+		{name: "client stream", call: uploadToTheEnd},
+		{name: "client stream that fails", reply: failing, call: uploadToTheEnd},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -304,7 +304,9 @@ func conversation(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOpt
 		return err
 	}
 	for {
-		if _, err := stream.Recv(); err != nil {
+		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package composite
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
@@ -21,7 +22,7 @@ import (
 // no name at all, or more than 64 of them fail the RPC with INTERNAL. A cluster
 // that a config update removes while the RPC is under way is passed over.
 func WithClusters(ctx context.Context, names ...string) context.Context {
-	return attempt.WithList(ctx, names)
+	return attempt.WithList(ctx, slices.Clone(names))
 }
 
 // pickOwn picks by the RPC's own list.
@@ -42,5 +43,6 @@ func (p *picker) pickOwn(a *attempt.Attempt, info balancer.PickInfo, list *attem
 		}
 	}
 	list.SetKnown()
-	return p.pickFrom(a, info, own.Table(p.config.slots))
+	slots := own.Slots(p.config.slots)
+	return p.pickFrom(a, info, own.Table(&slots))
 }

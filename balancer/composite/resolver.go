@@ -2,6 +2,7 @@ package composite
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc/backoff"
@@ -63,7 +64,7 @@ func (r *clusterResolver) delay() time.Duration {
 	for range r.failures {
 		d = min(d*backoff.DefaultConfig.Multiplier, float64(backoff.DefaultConfig.MaxDelay))
 	}
-	return time.Duration(d)
+	return time.Duration(d * (1 + backoff.DefaultConfig.Jitter*(2*rand.Float64()-1))) //nolint:gosec // spreads the load, and is no secret
 }
 
 func (r *clusterResolver) resolveNow(opts resolver.ResolveNowOptions) {

@@ -52,11 +52,16 @@ func (c *cluster) settleLocked() {
 	if condition == plan.Idle && c.view.condition != plan.Idle {
 		c.asking.Store(false)
 	}
-	// Nobody picks from a child of a cluster without a host, so that its
+	// An IDLE child does nothing until it is asked, or (ring_hash) picked from:
+	// attempts that pass the cluster over do both, or it would never have a host
+	// again.
+	nudge := condition == plan.NoHost && state == connectivity.Idle && picker != nil && !facts.Rejected
+	// Nobody picks from any other child of a cluster without a host, so that its
 	// reports change nothing.
-	if condition != c.view.condition || reason != c.view.reason || early != c.view.early || (c.reported && condition != plan.NoHost) {
+	if condition != c.view.condition || reason != c.view.reason || early != c.view.early || nudge != c.view.nudge || (c.reported && (condition != plan.NoHost || nudge)) {
 		c.parent.dirty = true
 	}
+	c.view.nudge = nudge
 	c.reported = false
 	c.view.condition, c.view.reason, c.view.picker, c.view.early = condition, reason, picker, early
 }

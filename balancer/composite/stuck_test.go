@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,60 @@ func TestRemovedClusterThatIsSlowToClose(t *testing.T) {
 		_ = b.configure(resolver.State{}, other)
 		if took := time.Since(before); took > 0 {
 			t.Errorf("the update took %v: want it not to wait", took)
+		}
+	})
+}
+
+// countingPicker never has a connection.
+type countingPicker struct{ picks atomic.Int32 }
+
+func (p *countingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+	p.picks.Add(1)
+	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+}
+
+// TestFailedChildThatIsIdleIsPickedFrom has a child that connects only when it is
+// picked from go from TRANSIENT_FAILURE to IDLE: attempts pass it over, and have
+// to ask it in passing, or it would never have a host again.
+func TestFailedChildThatIsIdleIsPickedFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		_ = b.update(nil)
+		child := b.policy.Child(t, 0)
+		child.Report(failure, errDown)
+		b.want(plan.NoHost, failure)
+		p := new(countingPicker)
+		child.ReportPicker(idle, p)
+		synctest.Wait()
+		if err := b.pick(); err == balancer.ErrNoSubConnAvailable {
+			t.Error("the attempt waits for a cluster without a host")
+		}
+		if p.picks.Load() == 0 {
+			t.Error("nothing picks from the IDLE child")
+		}
+	})
+}
+
+// TestIdleChildrenAreNotAskedForever has a nested policy whose first cluster is
+// lazy, with a child that connects only when it is picked from, and no RPC.
+func TestIdleChildrenAreNotAskedForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.policy.OnUpdate = func(c *testkit.PolicyChild, _ balancer.ClientConnState) error {
+			c.Report(idle, balancer.ErrNoSubConnAvailable)
+			return nil
+		}
+		inner := testkit.Service{Clusters: []testkit.Cluster{{Name: "in", More: map[string]any{"lazy": true, "childPolicy": b.policy.Config()}}}}
+		_ = b.configure(testkit.OneEndpoint("127.0.0.1:1"), testkit.Cluster{Name: "N", More: map[string]any{
+			"childPolicy": []any{map[string]any{"composite": inner.Policy()}},
+		}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		pickers, exits := b.channel.count(), b.policy.Child(t, 0).ExitIdles()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := b.channel.count() - pickers; n > 0 {
+			t.Errorf("an hour without RPCs: %d pickers, and the child was asked %d times: want none", n, b.policy.Child(t, 0).ExitIdles()-exits)
 		}
 	})
 }

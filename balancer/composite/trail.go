@@ -76,9 +76,9 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 }
 
 // RecordTrail has the RPC's trail written to t when the RPC has ended, whether or
-// not it has failed. Read t after the call has returned, or, for a stream, after
-// it has returned an error, io.EOF or its only response, or else in a
-// [google.golang.org/grpc.OnFinish].
+// not it has failed. Read t after the call has returned; for a stream, after
+// receiving has returned an error, io.EOF included, or the only response; or else
+// in a [google.golang.org/grpc.OnFinish].
 //
 // The option is for the caller, and for interceptors before [DialOptions]. Nothing
 // is written on channels without them or with another policy, or if the RPC ended

@@ -17,7 +17,7 @@ import (
 // it fails, P is refused permission.
 func TestTrail(t *testing.T) {
 	replies := map[string]testkit.Reply{
-		"U": testkit.U, "OK": testkit.OK, "D": testkit.OK, "P": fails(codes.PermissionDenied),
+		"U": testkit.U, "OK": answering, "D": answering, "P": fails(codes.PermissionDenied),
 		"H": {Code: codes.Unavailable, Message: "scripted", Headers: true},
 	}
 	for _, tc := range []struct {
@@ -105,16 +105,16 @@ func TestTrailOfTimeouts(t *testing.T) {
 	}{
 		{name: "attempt timeout", reply: hangs, a: slow, b: fast, attempts: 2, want: "1 a DeadlineExceeded; 2 b OK committed"},
 		{name: "attempt timeout, and no retry", reply: hangs, a: slow, b: fast, want: "1 a DeadlineExceeded"},
-		{name: "deadline", reply: hangs, a: fast, b: fast, attempts: 2, end: "deadline", want: "1 a DeadlineExceeded"},
+		{name: "deadline", reply: hangs, a: fast, b: fast, end: "deadline", want: "1 a DeadlineExceeded"},
 		{name: "cancelled", reply: hangs, a: fast, b: fast, attempts: 2, end: "cancel", want: "1 a Canceled"},
-		{name: "deadline while connecting", a: connecting, b: fast, attempts: 2, end: "deadline", want: "1 a DeadlineExceeded unsent"},
-		{name: "deadline while waiting for a host", a: closed, b: closed, attempts: 2, opts: []grpc.CallOption{grpc.WaitForReady(true)}, end: "deadline", want: "1 - DeadlineExceeded unsent past a:transient_failure,b:transient_failure"},
+		{name: "deadline while connecting", a: connecting, b: fast, end: "deadline", want: "1 a DeadlineExceeded unsent"},
+		{name: "deadline while waiting for a host", a: closed, b: closed, opts: []grpc.CallOption{grpc.WaitForReady(true)}, end: "deadline", want: "1 - DeadlineExceeded unsent past a:transient_failure,b:transient_failure"},
 		{name: "a wait for ready that finds one", a: closed, b: fast, attempts: 2, opts: []grpc.CallOption{grpc.WaitForReady(true)}, want: "1 b OK committed past a:transient_failure"},
 	} {
 		for _, kind := range trailKinds {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				backends := startAll(t, "a", "b")
+				backends := startAnswering(t, "OK OK")
 				backends[0].Script(tc.reply)
 				cc := dial(t, testkit.Service{
 					Clusters: []testkit.Cluster{tc.a(backends[0]), tc.b(backends[1])},

@@ -65,7 +65,8 @@ func (p *picker) considered(own *attempt.List, start int) []int {
 		_, index := p.at(own, slot)
 		list.Add(index, false)
 	}
-	table := list.Table(p.config.slots)
+	slots := list.Slots(p.config.slots)
+	table := list.Table(&slots)
 	return table.Considered(start)
 }
 
@@ -126,7 +127,7 @@ func (c *cluster) lastError(reason plan.Reason) error {
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
 	switch ch := c.current; {
-	case ch != nil && ch.rejected != nil:
+	case ch != nil && ch.rejected != nil && ch.rejected != balancer.ErrBadResolverState: // which only says that
 		return ch.rejected
 	case ch != nil && ch.connErr != nil && reason != plan.NoEndpoints:
 		return ch.connErr

@@ -94,7 +94,6 @@ func TestSkipReasons(t *testing.T) {
 				return more(testkit.Cluster{Name: "a", Target: target}, map[string]any{"failbackDelay": "60s"})
 			},
 			before: func(t *testing.T, cc *grpc.ClientConn, a *testkit.Backend) {
-				testkit.AwaitServer(t, cc, "a")
 				a.Stop()
 				testkit.AwaitServer(t, cc, "b")
 				a.Restart(t)
@@ -127,12 +126,15 @@ func TestSkipReasons(t *testing.T) {
 		for _, kind := range trailKinds {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				backends := startAll(t, "a", "b")
+				backends := startAnswering(t, "OK OK")
 				s := testkit.Service{Clusters: testkit.Clusters(backends...)}
 				s.Clusters[0] = tc.cluster(t, backends[0].Target())
 				cc := dial(t, s)
-				testkit.AwaitServer(t, cc, map[bool]string{true: "b", false: "a"}[tc.before == nil])
+				if err := unaryRPC(composite.WithAttempt(testkit.Context(t), 2), cc); err != nil {
+					t.Fatal(err) // b is connected
+				}
 				if tc.before != nil {
+					testkit.AwaitServer(t, cc, "a")
 					tc.before(t, cc, backends[0])
 				}
 				trail, err := record(testkit.Context(t), t, cc, kind.call)
@@ -191,7 +193,7 @@ func TestRemovedClusterInTrail(t *testing.T) {
 	for _, kind := range trailKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			backends := startAll(t, "a", "b", "c")
+			backends := startAnswering(t, "OK OK OK")
 			s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 3}
 			live := dialLive(t, s)
 			live.set(t, s)
@@ -225,7 +227,7 @@ func TestOwnListInTrail(t *testing.T) {
 		for _, kind := range trailKinds {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				backends := startScripted(t, "OK U")
+				backends := startAnswering(t, "OK U")
 				s := testkit.Service{Clusters: append(testkit.Clusters(backends...), closedCluster("c")), Attempts: 4}
 				trail, _ := record(composite.WithClusters(testkit.Context(t), tc.list...), t, dial(t, s), kind.call)
 				checkStory(t, trail, tc.want, backends...)

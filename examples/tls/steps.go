@@ -113,7 +113,7 @@ func swap(ctx context.Context, out *demo.Output, p *play, targets targets) error
 			return nil, fmt.Errorf("an RPC was %v", a)
 		}
 		for _, part := range []string{
-			`primary skipped: transient failure ("connection error`, `secondary skipped: transient failure ("connection error`,
+			"attempt 1: no host available", `primary skipped: transient failure ("connection error`, `secondary skipped: transient failure ("connection error`,
 			"certificate signed by unknown authority", "plaintext skipped",
 		} {
 			if !strings.Contains(err.Error(), part) {

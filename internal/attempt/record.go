@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -23,7 +24,7 @@ const notReported = "not reported by grpc-go"
 // Route is what a pick passed over on its way: slots of a list, which only the
 // picker can put into words.
 type Route struct {
-	Picker     any   // nil if nothing was passed over
+	Picker     any   // nil if there was no list to go along
 	Start, End int32 // the slots from Start to before End
 	Held       Held
 }
@@ -35,11 +36,10 @@ type Held struct {
 	Errs                 any
 }
 
-// PassOver notes the slots that the pick of the outermost policy passed over. It
-// holds until the attempt is picked for again.
+// PassOver notes what the pick of the outermost policy passed over, if only
+// nothing: each pick has to say so, since it may not be the attempt's first.
 func (a *Attempt) PassOver(picker any, start, end int) {
-	if a.depth == 0 && start != end {
-		a.marked = true
+	if a.depth == 0 {
 		a.route.Picker, a.route.Start, a.route.End = picker, int32(start), int32(end) //nolint:gosec // slots are 64 at the most
 	}
 }
@@ -93,6 +93,7 @@ func (l *Ledger) Records(err error) (records []Record, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.attemptsLocked()
+	l.attributeLocked(all, err)
 	now := time.Now()
 	for i, a := range all {
 		r := Record{Attempt: a, Peer: a.record.peer, Committed: a.record.committed, Start: a.record.start}
@@ -108,35 +109,58 @@ func (l *Ledger) Records(err error) (records []Record, dropped int) {
 			end = a.record.end
 		}
 		r.Duration = end.Sub(a.record.start)
-		r.Status = a.statusLocked(all[i+1:], err)
+		r.Status = a.statusLocked(all[i+1:])
 		records = append(records, r)
 	}
 	return records, l.dropped
 }
 
-// statusLocked is what the attempt came to, if the RPC or its stream is over with
-// err. Later are the attempts that began after it. The caller holds ledger.mu.
-func (a *Attempt) statusLocked(later []*Attempt, err error) *status.Status {
+// attributeLocked gives err, with which the RPC or a stream of it is over, to those
+// attempts of which gRPC-Go has reported no error and that nothing followed: it may
+// have noticed a failure while sending. The caller holds ledger.mu.
+func (l *Ledger) attributeLocked(all []*Attempt, err error) {
+	for head := l.heads; head != nil; head = head.sibling {
+		if head.ended && head.outcome != nil && head.outcome.Err != nil && status.Code(head.outcome.Err) == status.Code(err) {
+			return // err is that of another stream
+		}
+	}
+	_, isStatus := status.FromError(err)
+	for i, a := range all {
+		unreported := a.outcome == nil || a.outcome.Err == nil
+		switch {
+		case !a.ended || !unreported || a.record.succeeded || a.followedBy(all[i+1:]):
+		case err == nil || err == io.EOF: //nolint:errorlint // see below
+			a.record.succeeded = true
+		case isStatus:
+			a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
+		case errors.Is(err, io.EOF):
+			// gRPC-Go has stopped to retry what a Send has noticed, and may tell
+			// more when somebody receives.
+			a.outcome = &Failure{Number: a.number, ledger: l}
+		}
+	}
+}
+
+// followedBy tells whether one of these attempts began when this one was over. Then
+// this one has failed: nobody tries again after a success, be it gRPC-Go or an
+// interceptor.
+func (a *Attempt) followedBy(later []*Attempt) bool {
+	return slices.ContainsFunc(later, func(b *Attempt) bool { return !b.record.start.Before(a.record.end) })
+}
+
+// statusLocked is what the attempt came to, if the RPC is over. Later are the
+// attempts that began after it. The caller holds ledger.mu.
+func (a *Attempt) statusLocked(later []*Attempt) *status.Status {
 	switch {
 	case !a.ended:
 		return status.New(codes.Canceled, "not over when the RPC ended")
 	case a.outcome != nil:
 		return a.outcome.Status()
-	case a.record.succeeded:
-		return nil
-	case slices.ContainsFunc(later, func(b *Attempt) bool { return !b.record.start.Before(a.record.end) }):
-		// Nobody tries again after a success, be it gRPC-Go, transparently, or
-		// an interceptor.
+	case !a.record.succeeded && a.followedBy(later):
 		return status.New(codes.Unknown, notReported)
-	case err == nil || err == io.EOF: //nolint:errorlint // gRPC-Go wraps EOF when it gives up retrying a Send
-		a.record.succeeded = true
+	default:
 		return nil
 	}
-	s, ok := status.FromError(err)
-	if ok {
-		a.outcome = &Failure{Number: a.number, Err: err, ledger: a.ledger}
-	}
-	return s
 }
 
 // recorder has records written when they are complete.

@@ -188,6 +188,11 @@ func (a *Attempt) headerReceived() {
 	a.ledger.mu.Lock()
 	a.record.committed = true
 	a.ledger.mu.Unlock()
+	a.answered()
+}
+
+// answered takes the limit back, since the server has said something.
+func (a *Attempt) answered() {
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()
 	}
@@ -196,10 +201,10 @@ func (a *Attempt) headerReceived() {
 // allSent tells whether the client has half-closed after this many messages. An
 // attempt that repeats them has to send them first, too.
 //
-// gRPC-Go repeats messages under a lock that everything else about the RPC
-// waits for, even its deadline. Where the server's flow control stops that,
-// nothing can end the attempt but its connection: no timeout would, and none
-// runs yet.
+// So a message that flow control holds up is not cut: neither one that the client
+// is sending, which ends with the RPC, nor one that is repeated. gRPC-Go repeats
+// messages under a lock that the RPC's own end waits for, too, and so nothing ends
+// that but the server or the loss of the connection.
 func (l *Ledger) allSent(messages int64) bool {
 	return l.halfClosed.Load() && messages >= l.messages.Load()
 }

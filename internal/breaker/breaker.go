@@ -28,7 +28,7 @@ func (s Codes) Has(c codes.Code) bool { return c < 32 && s&(1<<c) != 0 }
 
 // Config is what opens a breaker, and for how long.
 type Config struct {
-	Failures int           // in a row, at least 1
+	Failures int64         // in a row, at least 1
 	Codes    Codes         // what is a failure; any other but CANCELLED is a success
 	Time     time.Duration // the first rest
 	MaxTime  time.Duration // the longest rest
@@ -150,7 +150,7 @@ func (b *Breaker) Settle(t Token, code codes.Code) {
 	case b.token() != t: // picked before the rest began
 	case !failed:
 		b.failures.Store(0)
-	case b.failures.Add(1) >= int64(b.config.Failures):
+	case b.failures.Add(1) >= b.config.Failures:
 		relapse := !b.ended.IsZero() && time.Since(b.ended) <= b.config.MaxTime
 		b.rest(relapse)
 	}

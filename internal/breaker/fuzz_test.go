@@ -135,7 +135,7 @@ type model struct {
 	over     time.Time // when the time of this rest is over
 	turn     int       // the attempt whose turn it is, if turnEnds has not come
 	turnEnds time.Time
-	failures int
+	failures int64
 	rests    int // each a relapse of the one before
 	lastEnd  time.Time
 	attempts []int // the period that each was picked in

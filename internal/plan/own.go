@@ -4,9 +4,9 @@ package plan
 const None = -1
 
 // Own makes the table for an RPC that brought its own list of clusters, one slot
-// each. It is meant to live on the stack: a pick makes it anew.
+// each. It is meant to live on the stack: a pick makes it anew. So it does not
+// keep its slots, since what points to itself does not stay there.
 type Own struct {
-	slots     Slots
 	clusters  [MaxSlots]int
 	positions [MaxSlots]Set
 	n         int
@@ -26,9 +26,11 @@ func (o *Own) Add(cluster int, usable bool) {
 	o.n++
 }
 
-// Table returns the table of the slots added. What holds for the config's list
-// besides its clusters holds for it too. It is valid as long as o is.
-func (o *Own) Table(config *Slots) Table {
-	o.slots = Slots{clusters: o.clusters[:o.n], positions: o.positions[:], overflow: config.overflow, skip: config.skip}
-	return Table{Slots: &o.slots, usable: o.usable}
+// Slots returns the slots added. What holds for the config's list besides its
+// clusters holds for them too. They are valid as long as o is.
+func (o *Own) Slots(config *Slots) Slots {
+	return Slots{clusters: o.clusters[:o.n], positions: o.positions[:], overflow: config.overflow, skip: config.skip}
 }
+
+// Table returns the table of the slots.
+func (o *Own) Table(slots *Slots) Table { return Table{Slots: slots, usable: o.usable} }

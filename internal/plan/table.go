@@ -78,8 +78,8 @@ func (t *Table) Considered(slot int) []int {
 // Clone returns a table that shares nothing with t, for those who keep it: that
 // of an RPC's own list lives no longer than a pick.
 func (t *Table) Clone() Table {
-	s := *t.Slots
-	s.clusters = slices.Clone(s.clusters)
-	s.positions = slices.Clone(s.positions)
-	return Table{Slots: &s, usable: t.usable}
+	// Written out, since a copy of t.Slots would have its arrays escape, and
+	// with them that of every pick by an own list.
+	s := &Slots{clusters: slices.Clone(t.clusters), positions: slices.Clone(t.positions), overflow: t.overflow, skip: t.skip}
+	return Table{Slots: s, usable: t.usable}
 }

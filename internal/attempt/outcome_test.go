@@ -1,0 +1,155 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// observer notes what it is told, and whether a lock was held meanwhile.
+type observer struct {
+	ledger *Ledger
+	told   []string
+}
+
+func (o *observer) Settle(token uint64, code codes.Code) {
+	text := fmt.Sprintf("%d %v", token, code)
+	if !o.ledger.mu.TryLock() {
+		text += " under a lock"
+	} else {
+		o.ledger.mu.Unlock()
+	}
+	o.told = append(o.told, text)
+}
+
+// TestObserve checks what observers are told, and when. The steps are those of a
+// trace, and more:
+//
+//	observe 1     an observer gives 1 as its token
+//	nested 2      so does one of a policy inside
+//	result        the RPC ends without an error
+//	result io.EOF, result NOT_FOUND, result wrapped io.EOF
+//	told          puts a bar after what was told until then
+func TestObserve(t *testing.T) {
+	for _, tc := range []struct {
+		name, retryable, steps, want string
+	}{
+		{name: "an attempt fails", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; told; result UNAVAILABLE", want: "1 Unavailable |"},
+		{name: "it is cancelled", steps: "tag s; begin; pick; observe 1; end CANCELLED; told", want: "1 Canceled |"},
+		{name: "it succeeds", steps: "tag s; begin; pick; observe 1; end; told; result", want: "| 1 OK"},
+		{name: "it succeeds, a stream", steps: "tag s; begin; pick; observe 1; end; told; result io.EOF", want: "| 1 OK"},
+		{name: "nobody tells how it failed, and it is the last", steps: "tag s; begin; pick; observe 1; end; told; result NOT_FOUND", want: "| 1 NotFound"},
+		{name: "nobody tells how it failed, gRPC-Go included", steps: "tag s; begin; pick; observe 1; end; told; result wrapped io.EOF", want: "| 1 Unknown"},
+		{name: "nobody tells how it failed, and another follows", retryable: "UNAVAILABLE", steps: "tag s; begin; pick; observe 1; end; told; tag s; told; begin; told; pick; observe 2; end; result", want: "| | 1 Unavailable | 2 OK"},
+		{name: "nobody tells how it failed, and it may be one of several codes", retryable: "UNAVAILABLE INTERNAL", steps: "tag s; begin; pick; observe 1; end; tag s; begin", want: "1 Unknown"},
+		{name: "it fails, and another follows", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin; pick; observe 2; end NOT_FOUND; result NOT_FOUND", want: "1 Unavailable 2 NotFound"},
+		{name: "it is begun twice", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin; tag s; begin; pick; observe 2; end; result", want: "1 Unavailable 2 OK"},
+		{name: "it is retried transparently", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin transparent; pick; observe 2; end; result", want: "1 Unavailable 2 OK"},
+		{name: "policies inside each other", steps: "tag s; begin; pick; nested 2; observe 1; end UNAVAILABLE", want: "1 Unavailable 2 Unavailable"},
+		{name: "a policy inside one that does not observe", steps: "tag s; begin; pick; nested 2; end; result", want: "2 OK"},
+		{name: "picked again", steps: "tag s; begin; pick; nested 2; observe 1; pick; observe 3; end UNAVAILABLE", want: "3 Unavailable"},
+		{name: "picked again without an observer", steps: "tag s; begin; pick; observe 1; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
+		{name: "nobody observes", steps: "tag s; begin; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
+		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "1 Unavailable | 2 OK"},
+		{name: "streams at once, one of which outlives the RPC", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end CANCELLED; result", want: "2 OK | 1 Canceled"},
+		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 OK"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var retryable []string
+			if tc.retryable != "" {
+				retryable = strings.Fields(tc.retryable)
+			}
+			rpc, l := open(context.Background(), channel(t, retryable...), method)
+			tr, o := newTrace(rpc, t), &observer{ledger: l}
+			for step := range strings.SplitSeq(tc.steps, "; ") {
+				switch verb, arg, _ := strings.Cut(step, " "); verb {
+				case "observe":
+					FromContext(tr.current.attempt).Observe(o, token(arg))
+				case "nested":
+					a := FromContext(tr.current.attempt)
+					a.EnterNested()
+					a.Observe(o, token(arg))
+					a.LeaveNested()
+				case "result":
+					_ = l.result(result(arg))
+				case "told":
+					o.told = append(o.told, "|")
+				default:
+					tr.step(step)
+				}
+			}
+			if got := strings.Join(o.told, " "); got != tc.want {
+				t.Errorf("told %q: want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func token(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err) // a test's own mistake
+	}
+	return n
+}
+
+// result is the error that an RPC ends with.
+func result(text string) error {
+	switch text {
+	case "io.EOF":
+		return io.EOF
+	case "wrapped io.EOF":
+		return fmt.Errorf("max retries exhausted: %w", io.EOF)
+	default:
+		return failure(text)
+	}
+}
+
+// TestObserveBesideAnotherStream has an attempt observed while another stream of
+// its RPC begins, as streams at once do. The race detector watches.
+func TestObserveBesideAnotherStream(t *testing.T) {
+	rpc, l := open(context.Background(), nil, method)
+	tr, o := newTrace(rpc, t), &observer{ledger: l}
+	tr.run("tag s; begin; pick; close")
+	a := FromContext(tr.current.attempt)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.Observe(o, 1) })
+	tr.run("tag u; begin; pick; end; tag v; begin")
+	wg.Wait()
+	tr.run("on s; end CANCELLED")
+	if got := strings.Join(o.told, " "); got != "1 Canceled" {
+		t.Errorf("told %q: want 1 Canceled", got)
+	}
+}
+
+// TestObserveForgetsStreams checks that streams that are over are not kept, though
+// some are observed.
+func TestObserveForgetsStreams(t *testing.T) {
+	rpc, l := open(context.Background(), channel(t), method)
+	tr, o := newTrace(rpc, t), &observer{ledger: l}
+	for i := range 100 {
+		tr.run("tag s; begin; pick")
+		if i%2 == 0 {
+			FromContext(tr.current.attempt).Observe(o, 1)
+		}
+		if tr.run("end UNAVAILABLE; close"); i%3 == 0 {
+			delete(tr.streams, "s")
+			tr.run("tag s; begin; close") // and is never picked for
+		}
+		delete(tr.streams, "s")
+	}
+	tr.run("tag s; begin")
+	n := 0
+	for a := l.heads; a != nil; a = a.sibling {
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d streams are kept: want 1", n)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package attempt
+
+const raceEnabled = true
