@@ -100,26 +100,30 @@ func TestTrailOfTimeouts(t *testing.T) {
 		a, b     func(*testkit.Backend) testkit.Cluster
 		attempts int
 		opts     []grpc.CallOption
+		settled  bool   // an RPC was made before, so that all clusters are connected or down
 		end      string // "deadline", "cancel" when a was called, or "" for neither
 		want     string
 	}{
 		{name: "attempt timeout", reply: hangs, a: slow, b: fast, attempts: 2, want: "1 a DeadlineExceeded; 2 b OK committed"},
 		{name: "attempt timeout, and no retry", reply: hangs, a: slow, b: fast, want: "1 a DeadlineExceeded"},
-		{name: "deadline", reply: hangs, a: fast, b: fast, end: "deadline", want: "1 a DeadlineExceeded"},
+		{name: "deadline", reply: hangs, a: fast, b: fast, settled: true, end: "deadline", want: "1 a DeadlineExceeded"},
 		{name: "cancelled", reply: hangs, a: fast, b: fast, attempts: 2, end: "cancel", want: "1 a Canceled"},
 		{name: "deadline while connecting", a: connecting, b: fast, end: "deadline", want: "1 a DeadlineExceeded unsent"},
-		{name: "deadline while waiting for a host", a: closed, b: closed, opts: []grpc.CallOption{grpc.WaitForReady(true)}, end: "deadline", want: "1 - DeadlineExceeded unsent past a:transient_failure,b:transient_failure"},
+		{name: "deadline while waiting for a host", a: closed, b: closed, opts: []grpc.CallOption{grpc.WaitForReady(true)}, settled: true, end: "deadline", want: "1 - DeadlineExceeded unsent past a:transient_failure,b:transient_failure"},
 		{name: "a wait for ready that finds one", a: closed, b: fast, attempts: 2, opts: []grpc.CallOption{grpc.WaitForReady(true)}, want: "1 b OK committed past a:transient_failure"},
 	} {
 		for _, kind := range trailKinds {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
 				backends := startAnswering(t, "OK OK")
-				backends[0].Script(tc.reply)
 				cc := dial(t, testkit.Service{
 					Clusters: []testkit.Cluster{tc.a(backends[0]), tc.b(backends[1])},
 					Attempts: tc.attempts, Retryable: []string{"DEADLINE_EXCEEDED"},
 				})
+				if tc.settled {
+					_ = unaryRPC(testkit.Context(t), cc)
+				}
+				backends[0].Script(tc.reply)
 				ctx, cancel := context.WithCancel(testkit.Context(t))
 				defer cancel()
 				switch tc.end {

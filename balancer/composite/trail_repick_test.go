@@ -80,7 +80,10 @@ func TestTrailOfRepeatedPicks(t *testing.T) {
 		},
 		{
 			name: "a skip, then none", list: "a p b",
-			then: func(t *testing.T, _ *testkit.PolicyChild, a *testkit.Backend) { a.Restart(t) },
+			then: func(t *testing.T, _ *testkit.PolicyChild, a *testkit.Backend) {
+				t.Helper()
+				a.Restart(t)
+			},
 			want: "1 a OK committed",
 		},
 		{

@@ -65,6 +65,7 @@ func TestSkipReasons(t *testing.T) {
 				return more(testkit.Cluster{Name: "a", Target: target}, map[string]any{"maxRequests": 1})
 			},
 			before: func(t *testing.T, cc *grpc.ClientConn, a *testkit.Backend) {
+				t.Helper()
 				a.Script(testkit.Reply{Hang: true})
 				ctx, cancel := context.WithCancel(testkit.Context(t))
 				done := make(chan struct{})
@@ -83,6 +84,7 @@ func TestSkipReasons(t *testing.T) {
 				return more(testkit.Cluster{Name: "a", Target: target}, map[string]any{"cooldown": map[string]any{"consecutiveFailures": 1, "time": "60s"}})
 			},
 			before: func(t *testing.T, cc *grpc.ClientConn, a *testkit.Backend) {
+				t.Helper()
 				a.Script(testkit.U)
 				_ = unaryRPC(testkit.Context(t), cc)
 			},
@@ -94,6 +96,7 @@ func TestSkipReasons(t *testing.T) {
 				return more(testkit.Cluster{Name: "a", Target: target}, map[string]any{"failbackDelay": "60s"})
 			},
 			before: func(t *testing.T, cc *grpc.ClientConn, a *testkit.Backend) {
+				t.Helper()
 				a.Stop()
 				testkit.AwaitServer(t, cc, "b")
 				a.Restart(t)
@@ -108,6 +111,7 @@ func TestSkipReasons(t *testing.T) {
 		{
 			name: "a child that cannot pick",
 			cluster: func(t *testing.T, _ string) testkit.Cluster {
+				t.Helper()
 				c, _ := policyCluster(t, "a", base.NewErrPicker(errPick))
 				return c
 			},
@@ -116,6 +120,7 @@ func TestSkipReasons(t *testing.T) {
 		{
 			name: "a child that refuses its endpoints",
 			cluster: func(t *testing.T, _ string) testkit.Cluster {
+				t.Helper()
 				policy := testkit.NewPolicy(t)
 				policy.OnUpdate = func(*testkit.PolicyChild, balancer.ClientConnState) error { return errPick }
 				return more(testkit.Cluster{Name: "a", Target: "passthrough:///" + testkit.ClosedPort}, map[string]any{"childPolicy": policy.Config()})

@@ -54,6 +54,10 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		if a := FromContext(ctx); a != nil {
 			a.headerReceived()
 		}
+	case *stats.InTrailer:
+		if a := FromContext(ctx); a != nil {
+			a.answered()
+		}
 	case *stats.End:
 		if a := FromContext(ctx); a != nil {
 			a.ledger.end(a, e)

@@ -70,8 +70,8 @@ type Ledger struct {
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
-	// expired is the error of the last attempt whose time was over.
-	expired error
+	// expired is the last attempt whose time was over.
+	expired *Attempt
 
 	// first is the first attempt. Most RPCs have no other, and so need no
 	// allocation but the ledger's.
@@ -197,7 +197,10 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	case e.IsTransparentRetryAttempt, !prev.ended && !prev.picked.Load():
 		// The server never saw prev, or prev is the first of an attempt that
 		// gRPC-Go begins twice. The second of such a pair does not say that it
-		// is transparent.
+		// is transparent. The first gets no end.
+		if t := prev.timeout.Load(); t != nil {
+			t.end()
+		}
 		a.number = prev.number
 		a.failure = prev.failure
 		a.from, a.hosts = prev.from, prev.hosts
@@ -255,7 +258,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 		err = l.restoreLocked(err)
 		if expiry := a.expiry(); expiry != nil && status.Code(err) == codes.DeadlineExceeded {
 			err = expiry
-			l.expired = expiry
+			l.expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
 		tell = a.settle(status.Code(err))
@@ -269,7 +272,7 @@ func (l *Ledger) result(err error) error {
 	l.finish(err)
 	if err != nil {
 		l.mu.Lock()
-		err = l.restoreLocked(err)
+		err = l.explainLocked(l.restoreLocked(err))
 		l.mu.Unlock()
 	}
 	l.recorder.rpcOver(err)
@@ -287,19 +290,36 @@ func (l *Ledger) restoreLocked(err error) error {
 			return ended
 		}
 	}
-	if l.expired != nil && l.failure != nil && l.failure.Err == l.expired && status.Code(err) == codes.DeadlineExceeded { //nolint:errorlint // the same error, not one like it
-		return explain(err, l.expired)
-	}
 	return err
 }
 
-// explain returns the RPC's error with the words of the last attempt's instead of
-// those of gRPC-Go, which knows no more than that a context's time was over.
-func explain(err, expired error) error {
-	s := status.Convert(err)
-	words := status.Convert(expired).Message()
-	return status.Error(s.Code(), strings.Replace(s.Message(), context.DeadlineExceeded.Error(), words, 1))
+// explainLocked returns the RPC's error with the words of an attempt that took too
+// long, if that is what ended the RPC. gRPC-Go knows no more than that a context's
+// time was over, and says the same if it was the RPC's own, as happens in a
+// back-off. The caller holds l.mu.
+func (l *Ledger) explainLocked(err error) error {
+	a := l.expired
+	if a == nil || l.failure != a.outcome || status.Code(err) != codes.DeadlineExceeded || a.Context.Err() == context.DeadlineExceeded {
+		return err
+	}
+	words := a.outcome.Err.Error()
+	text := strings.Replace(err.Error(), status.FromContextError(context.DeadlineExceeded).Err().Error(), words, 1)
+	if text == words {
+		return a.outcome.Err
+	}
+	return &explained{text, a.outcome.Err}
 }
+
+// explained is an error of gRPC-Go's that quotes an attempt's, which it unwraps to
+// as gRPC-Go's does.
+type explained struct {
+	text string
+	err  error
+}
+
+func (e *explained) Error() string { return e.text }
+
+func (e *explained) Unwrap() error { return e.err }
 
 // Failure is how an attempt failed.
 type Failure struct {

@@ -83,11 +83,11 @@ func NewResolver(t testing.TB) *Resolver {
 func (r *Resolver) Target() string { return scheme + ":///" + r.id }
 
 func (r *Resolver) build(cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	r.built.Add(1)
 	r.mu.Lock()
 	last, err, buildErr, slow := r.last, r.err, r.buildErr, r.slow
 	conn := &resolverConn{r: r, cc: cc}
 	if buildErr == nil {
+		r.built.Add(1)
 		r.conns[conn] = true
 	}
 	r.mu.Unlock()
