@@ -133,7 +133,9 @@ func (s *tiers) report(name, state string) {
 // it goes.
 func (s *tiers) pick(fails bool) string {
 	s.t.Helper()
-	ctx := firstAttempt(s.t)
+	rpc, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ctx := attemptIn(rpc, s.t)
 	result, err := s.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: ctx})
 	switch {
 	case err == balancer.ErrNoSubConnAvailable:
@@ -145,6 +147,7 @@ func (s *tiers) pick(fails bool) string {
 		result.Done(balancer.DoneInfo{BytesSent: true})
 	}
 	if fails {
+		cancel() // the RPC is over
 		endAttempt(ctx, codes.Unavailable)
 	}
 	return result.SubConn.(namedSubConn).name

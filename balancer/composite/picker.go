@@ -122,16 +122,17 @@ func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.
 			s.route(p, a, start, slot)
 			return p.use(a, c, result, position-1+slot-start), nil
 		case end:
+			s.route(p, a, start, slot)
 			return balancer.PickResult{}, err
 		case wait:
-			s.waits = true
+			s.await(slot)
 			set = 0
 		case goOn:
 			set = table.Without(set, slot)
 		}
 	}
 	if s.waits && !s.heldBack() {
-		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+		return balancer.PickResult{}, p.wait(a, table, start, s)
 	}
 	return p.pickHeldBack(a, info, table, start, position, s)
 }
@@ -153,9 +154,11 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 				s.route(p, a, start, slot)
 				return p.use(a, c, result, position-1+slot-start), nil
 			case end:
+				s.route(p, a, start, slot)
 				return balancer.PickResult{}, err
-			case wait, goOn:
-				s.waits = s.waits || then == wait
+			case wait:
+				s.await(slot)
+			case goOn:
 			}
 			set = table.Without(set, slot)
 		}
@@ -164,9 +167,16 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 		return p.pickFrom(a, info, table) // there is a place by now
 	}
 	if s.waits {
-		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+		return balancer.PickResult{}, p.wait(a, table, start, s)
 	}
 	return balancer.PickResult{}, p.noHost(a, table.Clone(), start, info, *s)
+}
+
+// wait makes the attempt wait, for the first cluster that had it wait.
+func (p *picker) wait(a *attempt.Attempt, table plan.Table, start int, s *skips) error {
+	a.Choose(&p.clusters[table.Cluster(s.waitsAt)].identity)
+	s.route(p, a, start, s.waitsAt)
+	return balancer.ErrNoSubConnAvailable
 }
 
 // awaitPlaces has the RPC pick again when there is a place in one of the clusters
@@ -207,10 +217,19 @@ func (p *picker) use(a *attempt.Attempt, c *pickCluster, result balancer.PickRes
 // skips is what a pick has passed over, and why.
 type skips struct {
 	waits   bool     // for a cluster that is connecting
+	waitsAt int      // its slot
 	full    plan.Set // at maxRequests
 	resting plan.Set // in a cooldown
 	early   plan.Set // within failbackDelay
 	errs    *pickErrors
+}
+
+// await notes that the attempt has to wait for the cluster at a slot, unless it
+// waits already.
+func (s *skips) await(slot int) {
+	if !s.waits {
+		s.waits, s.waitsAt = true, slot
+	}
 }
 
 // route notes what was passed over before the slot.
@@ -306,6 +325,7 @@ func isStatus(err error) bool {
 
 // overflow is the error for an attempt past the end of the list.
 func (p *picker) overflow(a *attempt.Attempt, table plan.Table) error {
+	a.PassOver(p, table.Len(), table.Len())
 	err := &overflowError{names: p.names(a, &table), number: a.Number(), last: a.LastFailure()}
 	if a.Nested() {
 		return plain{err} // the outer policy goes on with its next cluster
