@@ -21,7 +21,7 @@ func dueForAProbe(t *testing.T) (cc *grpc.ClientConn, a *gate, b *testkit.Backen
 	t.Helper()
 	a, b = startGate(t, "a"), testkit.Start(t, "b")
 	a.Script(testkit.U)
-	first, policy := breaking(t, "a", a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
 	service := testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2}
 	live := dialLive(t, service)
 	if got := call(t, live.cc); got != "b" {
@@ -106,7 +106,7 @@ func TestProbeThatTakesLongerThanItsTurn(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
 	a.Script(testkit.U)
-	first, policy := breaking(t, "a", a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.05s"})
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.05s"})
 	cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2})
 	call(t, cc)
 	a.Script(testkit.OK)
@@ -143,7 +143,7 @@ func TestProbeWhosePickIsDiscarded(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
 	a.Script(testkit.U)
-	first, policy := breaking(t, "a", a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
 	m := &moodyPicker{mood: func(cold balancer.SubConn) (balancer.PickResult, error) {
 		return balancer.PickResult{SubConn: cold}, nil
 	}}
@@ -173,7 +173,7 @@ func TestProbeWhosePickIsDiscarded(t *testing.T) {
 func TestProbeOfAFullCluster(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
-	first, policy := breaking(t, "a", a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": "0.001s"})
 	first.More["maxRequests"] = 2
 	service := testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2}
 	live := dialLive(t, service)
@@ -199,4 +199,7 @@ func TestProbeOfAFullCluster(t *testing.T) {
 		t.Errorf("after the stream: answer from %s, want a", got)
 	}
 	wantResting(t, policy, false)
+	if got := composite.InFlight(child); got != 0 {
+		t.Errorf("%d places are taken and nobody calls", got)
+	}
 }

@@ -19,11 +19,11 @@ import (
 // aLongTime is a rest that no test sees the end of.
 const aLongTime = "3600s"
 
-// breaking is a cluster with a cooldown, and the policy by which a test looks into
+// breaking is the cluster "a" with a cooldown, and the policy by which a test looks into
 // it.
-func breaking(t testing.TB, name, target string, cooldown map[string]any) (testkit.Cluster, *testkit.Policy) {
+func breaking(t testing.TB, target string, cooldown map[string]any) (testkit.Cluster, *testkit.Policy) {
 	t.Helper()
-	c, p := limited(t, name, target, 1000)
+	c, p := limited(t, "a", target, 1000)
 	delete(c.More, "maxRequests")
 	c.More["cooldown"] = cooldown
 	return c, p
@@ -134,7 +134,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 			if tc.codes != nil {
 				cooldown["codes"] = tc.codes
 			}
-			first, policy := breaking(t, "a", a.Target(), cooldown)
+			first, policy := breaking(t, a.Target(), cooldown)
 			for k, v := range tc.settings {
 				first.More[k] = v
 			}
@@ -184,7 +184,7 @@ func withCancelAfter(ctx context.Context, d time.Duration) (context.Context, con
 func TestFailureNoticedBySendCounts(t *testing.T) {
 	t.Parallel()
 	backends := startScripted(t, "U OK")
-	first, policy := breaking(t, "a", backends[0].Target(), map[string]any{"consecutiveFailures": 2, "time": aLongTime, "maxTime": aLongTime})
+	first, policy := breaking(t, backends[0].Target(), map[string]any{"consecutiveFailures": 2, "time": aLongTime, "maxTime": aLongTime})
 	cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(backends[1])...), Attempts: 2})
 	cc.Connect()
 	for i := range 2 {
@@ -201,7 +201,7 @@ func TestFailureNoticedBySendCounts(t *testing.T) {
 func TestStreamCountsWhenItEnds(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
-	first, policy := breaking(t, "a", a.Target(), map[string]any{"consecutiveFailures": 3, "time": aLongTime, "maxTime": aLongTime})
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 3, "time": aLongTime, "maxTime": aLongTime})
 	cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...)})
 	well, _ := openStream(t, cc)
 	early, _ := openStream(t, cc)
