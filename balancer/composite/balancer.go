@@ -199,7 +199,7 @@ func (b *compositeBalancer) publish() {
 
 // stateLocked makes the picker and the channel's state from the clusters' views.
 func (b *compositeBalancer) stateLocked() balancer.State {
-	p := &picker{config: b.config, clusters: make([]pickCluster, len(b.clusters))}
+	p := &picker{config: b.config, policy: b, clusters: make([]pickCluster, len(b.clusters))}
 	usable := make([]bool, len(b.clusters))
 	conditions := make([]plan.Condition, len(b.clusters))
 	for i, c := range b.clusters {

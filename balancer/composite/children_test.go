@@ -214,3 +214,25 @@ func TestRetryWithinAClusterOfTwo(t *testing.T) {
 		t.Error("the bad host was never tried: the test shows nothing")
 	}
 }
+
+// TestNestedProgression has two nested policies that go on to the next cluster:
+// each counts the slots of its own list.
+func TestNestedProgression(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "a", "b")
+	backends[0].Script(testkit.U)
+	next := map[string]any{"progression": "NEXT_CLUSTER"}
+	cc := dial(t, testkit.Service{
+		Clusters: []testkit.Cluster{
+			nested("N", testkit.Service{Clusters: testkit.Clusters(backends[0]), More: next}),
+			nested("M", testkit.Service{Clusters: testkit.Clusters(backends[1]), More: next}),
+		},
+		Attempts: 2,
+	})
+	if got := call(t, cc); got != "b" {
+		t.Errorf("answer from %s: want b", got)
+	}
+	if got := testkit.Counts(backends...); got != "1/1" {
+		t.Errorf("calls %s: want 1/1", got)
+	}
+}

@@ -16,7 +16,8 @@ import (
 type picker struct {
 	table    plan.Table
 	config   *lbConfig
-	clusters []pickCluster // by cluster
+	policy   *compositeBalancer // tells it from those inside or around it
+	clusters []pickCluster      // by cluster
 }
 
 // pickCluster is a cluster as it was when the picker was made.
@@ -98,7 +99,7 @@ func (p *picker) pickAfter(a *attempt.Attempt, info balancer.PickInfo, slot int,
 func (p *picker) pickFrom(a *attempt.Attempt, info balancer.PickInfo, table plan.Table) (balancer.PickResult, error) {
 	position := a.Number()
 	if p.config.nextCluster {
-		position = a.NextSlot() + 1
+		position = a.NextSlot(p.policy) + 1
 	}
 	start, ok := table.Start(position)
 	if !ok {
@@ -198,7 +199,7 @@ func (p *picker) awaitPlaces(table plan.Table, set plan.Set) bool {
 // use makes a child's pick the attempt's. Slots count on where a list starts over.
 func (p *picker) use(a *attempt.Attempt, c *pickCluster, result balancer.PickResult, slot int) balancer.PickResult {
 	if p.config.nextCluster {
-		a.UseSlot(slot)
+		a.UseSlot(p.policy, slot)
 	}
 	if p.config.noteHosts {
 		a.UseHost(hostOf(result))

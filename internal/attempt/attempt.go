@@ -50,7 +50,7 @@ type Attempt struct {
 	number      int
 	transparent bool
 	failure     *Failure // of the attempt before this one
-	from        [maxDepth]int32
+	from        []usedSlot
 	hosts       []string
 	begun       bool
 	ended       bool

@@ -215,10 +215,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		a.failure, l.failure = prev.outcome, prev.outcome
 		tell = prev.settle(prev.outcome.Status().Code())
 	}
-	for i := range a.from {
-		a.from[i] = l.progress.slots[i].Load()
-	}
-	a.hosts = l.progress.hosts
+	a.from, a.hosts = l.progress.snapshot(), l.progress.hosts
 	return tell
 }
 

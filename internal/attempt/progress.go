@@ -8,30 +8,77 @@ import (
 // progress is what the attempts of an RPC have used. Pickers note slots without
 // a lock; hosts are noted when an attempt is over.
 type progress struct {
-	slots [maxDepth]atomic.Int32 // the last slot used by each nested policy, plus 1
-	hosts []string               // guarded by Ledger.mu
+	slots atomic.Pointer[slotUse] // a list, with an entry for each policy
+	hosts []string                // guarded by Ledger.mu
 }
 
-// UseSlot notes that the attempt used a slot of the policy that asks. Slots count
-// from 0, and go on counting where a list starts over.
-func (a *Attempt) UseSlot(slot int) {
-	if a.depth >= maxDepth {
-		return
+// slotUse is the last slot that attempts have used of one policy's list. Policies
+// inside others have lists of their own.
+type slotUse struct {
+	policy any
+	next   *slotUse
+	last   atomic.Int64
+}
+
+func (u *slotUse) find(policy any) *slotUse {
+	for ; u != nil; u = u.next {
+		if u.policy == policy {
+			return u
+		}
 	}
-	last := &a.ledger.progress.slots[a.depth]
+	return nil
+}
+
+// of returns the entry of a policy.
+func (p *progress) of(policy any) *slotUse {
+	for {
+		first := p.slots.Load()
+		if u := first.find(policy); u != nil {
+			return u
+		}
+		u := &slotUse{policy: policy, next: first}
+		u.last.Store(-1)
+		if p.slots.CompareAndSwap(first, u) {
+			return u
+		}
+	}
+}
+
+// usedSlot is an entry as it was when an attempt began.
+type usedSlot struct {
+	policy any
+	last   int
+}
+
+// snapshot returns what was used so far.
+func (p *progress) snapshot() []usedSlot {
+	var list []usedSlot
+	for u := p.slots.Load(); u != nil; u = u.next {
+		list = append(list, usedSlot{u.policy, int(u.last.Load())})
+	}
+	return list
+}
+
+// UseSlot notes that the attempt used a slot of a policy's list. Slots count from
+// 0, and go on counting where the list starts over.
+func (a *Attempt) UseSlot(policy any, slot int) {
+	last := &a.ledger.progress.of(policy).last
 	for {
 		old := last.Load()
-		if int32(slot) < old || last.CompareAndSwap(old, int32(slot)+1) { //nolint:gosec // a slot is below 64, an attempt's number at most some thousands
+		if int64(slot) <= old || last.CompareAndSwap(old, int64(slot)) {
 			return
 		}
 	}
 }
 
-// NextSlot is the slot after the last one that earlier attempts of the RPC used.
-// It is that of the RPC's first attempt if they used none.
-func (a *Attempt) NextSlot() int {
-	if a.depth < maxDepth && a.from[a.depth] > 0 {
-		return int(a.from[a.depth])
+// NextSlot is the slot after the last one of the policy's list that earlier
+// attempts of the RPC used. It is that of the RPC's first attempt if they used
+// none.
+func (a *Attempt) NextSlot(policy any) int {
+	for _, u := range a.from {
+		if u.policy == policy && u.last >= 0 {
+			return u.last + 1
+		}
 	}
 	return a.ledger.start - 1
 }
