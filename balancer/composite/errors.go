@@ -61,6 +61,17 @@ func (e *pickErrors) at(slot int) error {
 	return nil
 }
 
+// awaitPlaces does what that of a picker does, in policies inside that have found
+// their clusters full.
+func (e *pickErrors) awaitPlaces() bool {
+	for ; e != nil; e = e.next {
+		if inner, ok := e.err.(*exhausted); ok && (!inner.picker.awaitPlaces(inner.table, inner.skips.full) || !inner.skips.errs.awaitPlaces()) { //nolint:errorlint // what a picker returns is bare
+			return false
+		}
+	}
+	return true
+}
+
 func (e *exhausted) Error() string {
 	considered := e.table.Considered(e.start)
 	parts := make([]string, len(considered))

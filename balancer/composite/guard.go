@@ -31,8 +31,8 @@ func newGuard(c *cluster) *guard {
 }
 
 // Settle tells the breaker how an attempt ended.
-func (g *guard) Settle(token uint64, code codes.Code) {
-	g.breaker.Settle(breaker.Token(token), code)
+func (g *guard) Settle(token uint64, oneOf []codes.Code) {
+	g.breaker.Settle(breaker.Token(token), oneOf...)
 }
 
 // holds returns the reason for passing the cluster over, or "". Anyway has it
@@ -139,7 +139,7 @@ func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, an
 	// wait for its cluster must not make it look full to others.
 	token, held := g.enter(cfg, anyway)
 	if held != "" {
-		discard(result)
+		discard(a, result)
 		return balancer.PickResult{}, held, nil
 	}
 	if cfg.cooldown != nil {
@@ -157,7 +157,7 @@ func (c *pickCluster) pickGuarded(a *attempt.Attempt, info balancer.PickInfo, an
 func (c *pickCluster) pickHost(a *attempt.Attempt, info balancer.PickInfo) (balancer.PickResult, error) {
 	result, err := c.pick(a, info)
 	for i := 0; i < c.config.avoidPreviousHosts && err == nil && a.HostUsed(hostOf(result)); i++ {
-		discard(result)
+		discard(a, result)
 		result, err = c.pick(a, info)
 	}
 	return result, err
@@ -173,7 +173,8 @@ func hostOf(result balancer.PickResult) string {
 
 // discard gives a pick back to the child, as gRPC-Go does with one whose
 // connection is not ready any more.
-func discard(result balancer.PickResult) {
+func discard(a *attempt.Attempt, result balancer.PickResult) {
+	a.Discard()
 	if result.Done != nil {
 		result.Done(balancer.DoneInfo{})
 	}

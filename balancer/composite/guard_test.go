@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
@@ -183,19 +185,32 @@ func TestPlaceIsTakenMeanwhile(t *testing.T) {
 	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
 	var p *picker
 	var g *guard
-	p, g = guardedTables(clusterConfig{cooldown: hour, maxRequests: 1}, childFunc(func(balancer.PickInfo) (balancer.PickResult, error) {
+	o := &toldObserver{}
+	p, g = guardedTables(clusterConfig{cooldown: hour, maxRequests: 1}, childFunc(func(info balancer.PickInfo) (balancer.PickResult, error) {
 		g.inFlight.Store(1)
+		attempt.FromContext(info.Ctx).Observe(o, 1) // as a policy inside this one does
 		return balancer.PickResult{SubConn: &subConn{SubConn: stubSubConn{}}}, nil
 	}))
 	makeProbeDue(t, g, hour)
 	defer g.breaker.Close()
-	if _, err := p.Pick(balancer.PickInfo{Ctx: firstAttempt(t)}); err != nil {
+	rpc, cancel := context.WithCancel(context.Background())
+	ctx := attemptIn(rpc, t)
+	if _, err := p.Pick(balancer.PickInfo{Ctx: ctx}); err != nil {
 		t.Error(err)
 	}
 	if !g.breaker.Passes() {
 		t.Error("the turn of the probe that was not made is lost")
 	}
+	cancel()
+	endAttempt(ctx, codes.Unavailable)
+	if o.told.Load() != 0 {
+		t.Error("a policy inside is told of an attempt that it has not got")
+	}
 }
+
+type toldObserver struct{ told atomic.Int32 }
+
+func (o *toldObserver) Settle(uint64, []codes.Code) { o.told.Add(1) }
 
 // TestHeldBackClustersAreNotAsked has a child count the picks that it is asked
 // for.

@@ -57,11 +57,21 @@ func TestNoPlaceIsLost(t *testing.T) {
 			first, policy := limited(t, "a", a.Target(), stormLimit)
 			cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2})
 			a.shut()
-			var callers sync.WaitGroup
-			callers.Go(func() { storm(t, cc, tc.call) })
-			testkit.Eventually(t, "the cluster is full", func() bool { return b.Count() > 0 })
+			callers := make(chan struct{})
+			go func() {
+				defer close(callers)
+				storm(t, cc, tc.call)
+			}()
+			testkit.Eventually(t, "the cluster is full", func() bool {
+				select {
+				case <-callers: // no call has lasted long enough
+					return true
+				default:
+					return b.Count() > 0
+				}
+			})
 			a.letGo()
-			callers.Wait()
+			<-callers
 			checkEmpty(t, policy)
 			if got := a.most.Load(); tc.inside && got > stormLimit {
 				t.Errorf("%d calls at once: want %d at the most", got, stormLimit)

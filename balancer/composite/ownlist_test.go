@@ -209,3 +209,18 @@ func TestListedClusterIsRemoved(t *testing.T) {
 
 // wordAt is the i-th word of a text.
 func wordAt(words string, i int) string { return strings.Fields(words)[i] }
+
+// TestListIsKnownToEachRPC uses one context for RPCs on channels of which one does
+// not have a cluster of its list.
+func TestListIsKnownToEachRPC(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "a", "b")
+	both := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...)})
+	one := dial(t, testkit.Service{Clusters: testkit.Clusters(backends[1])})
+	ctx := composite.WithClusters(testkit.Context(t), "a", "b")
+	if got, err := testkit.Unary(ctx, both); got != "a" {
+		t.Errorf("answer from %q (%v): want a", got, err)
+	}
+	_, err := testkit.Unary(ctx, one)
+	checkError(t, err, codes.Internal, `WithClusters: "a": must be the name of a cluster, and the config has b`)
+}

@@ -132,7 +132,7 @@ func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.
 			set = table.Without(set, slot)
 		}
 	}
-	if s.waits && !s.heldBack() {
+	if s.waits && !s.heldBack() && s.errs == nil {
 		return balancer.PickResult{}, p.wait(a, table, start, s)
 	}
 	return p.pickHeldBack(a, info, table, start, position, s)
@@ -164,7 +164,7 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 			set = table.Without(set, slot)
 		}
 	}
-	if s.full != 0 && (s.waits || !a.FailFast()) && !p.awaitPlaces(table, s.full) {
+	if (s.waits || !a.FailFast()) && (!p.awaitPlaces(table, s.full) || !s.errs.awaitPlaces()) {
 		return p.pickFrom(a, info, table) // there is a place by now
 	}
 	if s.waits {

@@ -114,12 +114,27 @@ func (a *Attempt) pick() {
 		a.ledger.composite.Store(true)
 	case a.depth == 0:
 		a.marked = false
-		a.watchers = [maxDepth]watcher{}
+		a.forget(0)
 		a.host = ""
 		a.route = Route{}
-		if t := a.timeout.Load(); t != nil {
-			t.cancel()
-		}
+	}
+}
+
+// Discard says that the picker that asks is not going to use what its child has
+// picked: what the pickers inside have set no longer holds.
+func (a *Attempt) Discard() {
+	if a.marked {
+		a.forget(a.depth + 1)
+	}
+}
+
+// forget undoes what pickers have set, from a depth on.
+func (a *Attempt) forget(depth int) {
+	for i := depth; i < maxDepth; i++ {
+		a.watchers[i] = watcher{}
+	}
+	if t := a.timeout.Load(); t != nil {
+		t.cancel()
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -115,6 +117,10 @@ func (s *stream) SendMsg(m any) error {
 		s.ledger.messages.Add(1)
 		return nil
 	case errors.Is(err, io.EOF):
+		if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when it gives up
+			// Nobody has to receive any more.
+			s.ledger.finish(err)
+		}
 		return err // RecvMsg has the RPC's own
 	}
 	return s.ledger.result(err)
@@ -141,15 +147,21 @@ func isReplacement(err, ended error) bool {
 	return ok && s.Code() == codes.Internal && strings.HasSuffix(s.Message(), ended.Error())
 }
 
+// retryableCodes returns the codes that the method's retry policy goes on from, or
+// UNKNOWN if there is none.
+func (l *Ledger) retryableCodes() []codes.Code {
+	policy := l.cc.GetMethodConfig(l.method).RetryPolicy
+	if policy == nil || len(policy.RetryableStatusCodes) == 0 {
+		return []codes.Code{codes.Unknown}
+	}
+	return slices.Collect(maps.Keys(policy.RetryableStatusCodes))
+}
+
 // onlyRetryableCode returns the one code that the method's retry policy goes on
 // from, or UNKNOWN if there is no policy or it names several.
 func (l *Ledger) onlyRetryableCode() codes.Code {
-	policy := l.cc.GetMethodConfig(l.method).RetryPolicy
-	if policy == nil || len(policy.RetryableStatusCodes) != 1 {
-		return codes.Unknown
-	}
-	for code := range policy.RetryableStatusCodes {
-		return code
+	if list := l.retryableCodes(); len(list) == 1 {
+		return list[0]
 	}
 	return codes.Unknown
 }

@@ -36,7 +36,7 @@ const maxEnded = 64
 
 // WithList returns a context that gives the next RPC its own list of clusters.
 func WithList(ctx context.Context, names []string) context.Context {
-	return context.WithValue(ctx, listKey{}, &List{Names: names})
+	return context.WithValue(ctx, listKey{}, names)
 }
 
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
@@ -86,14 +86,17 @@ type Ledger struct {
 // since dial options may have been given twice.
 func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
 	start, started := ctx.Value(startKey{}).(int)
-	list, _ := ctx.Value(listKey{}).(*List)
-	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && list == nil {
+	names, listed := ctx.Value(listKey{}).([]string)
+	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && !listed {
 		return ctx, l
 	}
 	if !started {
 		start = 1
 	}
-	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start, list: list}
+	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start}
+	if listed {
+		l.list = &List{Names: names}
+	}
 	return l, l
 }
 
@@ -119,6 +122,12 @@ func (l *Ledger) Value(key any) any {
 // tag makes the attempt of which ctx is the context. It has no number until it
 // begins.
 func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
+	a, tell := l.tagLocked(ctx, failFast)
+	call(tell)
+	return a
+}
+
+func (l *Ledger) tagLocked(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &l.first
@@ -135,30 +144,33 @@ func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
 	a.ledger = l
 	a.stream = ctx.Done()
 	a.failFast = failFast
-	a.previous = l.detach(a.stream)
+	a.previous, tell = l.detach(a.stream)
 	a.sibling, l.heads = l.heads, a
-	return a
+	return a, tell
 }
 
 // detach removes the latest attempt of stream from the list of heads and
 // returns it, or nil if the stream has none. Streams that are over are dropped
 // on the way, so that an interceptor which retries for hours does not make the
-// list grow. The caller holds l.mu.
-func (l *Ledger) detach(stream <-chan struct{}) *Attempt {
-	var found *Attempt
+// list grow, and what became of their last attempts is settled. The caller holds
+// l.mu, and calls what it gets when it has let go of it.
+func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) {
 	for link := &l.heads; *link != nil; {
 		head := *link
 		switch {
 		case head.stream == stream:
 			found = head
 			*link = head.sibling
-		case isClosed(head.stream) && (head.settled || !head.observed()):
+		case isClosed(head.stream) && (head.settled || !head.observed() || head.ended && head.outcome != nil):
+			if head.outcome != nil {
+				tell = appendCall(tell, head.settle(head.outcome.oneOf()))
+			}
 			*link = head.sibling
 		default:
 			link = &head.sibling
 		}
 	}
-	return found
+	return found, tell
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -205,7 +217,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		a.failure = prev.failure
 		a.from, a.hosts = prev.from, prev.hosts
 		a.transparent = e.IsTransparentRetryAttempt || prev.transparent
-		return nil
+		return prev.settle(nil)
 	default:
 		// The retry policy goes on, so prev failed, whatever its end said.
 		a.number = l.advance()
@@ -213,7 +225,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 			prev.outcome = &Failure{Number: prev.number, ledger: l}
 		}
 		a.failure, l.failure = prev.outcome, prev.outcome
-		tell = prev.settle(prev.outcome.Status().Code())
+		tell = prev.settle(prev.outcome.oneOf())
 	}
 	a.from, a.hosts = l.progress.snapshot(), l.progress.hosts
 	return tell
@@ -258,7 +270,9 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 			l.expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
-		tell = a.settle(status.Code(err))
+		if isClosed(a.stream) {
+			tell = a.settle(a.outcome.oneOf()) // no other follows
+		}
 	}
 	l.failure = a.outcome
 	return tell
@@ -336,4 +350,12 @@ func (f *Failure) Status() *status.Status {
 		return status.Convert(f.Err)
 	}
 	return status.New(f.ledger.onlyRetryableCode(), notReported)
+}
+
+// oneOf are the codes of which one is the failure's.
+func (f *Failure) oneOf() []codes.Code {
+	if f.Err != nil {
+		return []codes.Code{status.Code(f.Err)}
+	}
+	return f.ledger.retryableCodes()
 }

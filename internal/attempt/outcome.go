@@ -9,9 +9,12 @@ import (
 
 // Observer is told how attempts end, once for each.
 type Observer interface {
-	// Settle is called from any goroutine, with what Observe was given. It must
-	// not call this package.
-	Settle(token uint64, code codes.Code)
+	// Settle is called from any goroutine, with what Observe was given. OneOf
+	// are the codes of which one is the attempt's: one if that is known; all
+	// that the retry policy goes on from if gRPC-Go has not reported which it
+	// was; none if no server has seen the attempt, which gRPC-Go then repeats.
+	// Settle must not call this package.
+	Settle(token uint64, oneOf []codes.Code)
 }
 
 // watcher is an observer, with what it is told.
@@ -23,9 +26,10 @@ type watcher struct {
 // Observe has o told how the attempt ends: one observer for each policy inside
 // another.
 //
-// It is told when that is settled: at the attempt's end if gRPC-Go reports an
-// error then; otherwise when the next attempt of the stream begins, which shows
-// that this one failed, or when the RPC ends, whose status it then has.
+// It is told when that is settled: when the next attempt of the stream begins,
+// which shows that this one failed, or that no server has seen it; or when the RPC
+// ends. At the attempt's own end it is not known which it will be, unless its
+// stream is over.
 func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
 		a.marked = true
@@ -46,7 +50,7 @@ func (a *Attempt) observed() bool {
 
 // settle returns what tells the observers, or nil if there are none. The caller
 // holds ledger.mu, and calls the result after it has let go of it.
-func (a *Attempt) settle(code codes.Code) func() {
+func (a *Attempt) settle(oneOf []codes.Code) func() {
 	if a.settled || !a.observed() {
 		return nil
 	}
@@ -55,27 +59,36 @@ func (a *Attempt) settle(code codes.Code) func() {
 	return func() {
 		for _, w := range watchers {
 			if w.observer != nil {
-				w.observer.Settle(w.token, code)
+				w.observer.Settle(w.token, oneOf)
 			}
 		}
 	}
 }
 
-// finish settles the attempts that ended without an error, by the RPC's own
-// result: only now is it known that no other follows them.
+// finish settles the attempts that no other follows, as is known only now. What
+// ended without an error has the RPC's own result.
 func (l *Ledger) finish(err error) {
 	if !l.observed.Load() {
 		return
 	}
-	code := codes.OK
-	if err != nil && err != io.EOF { //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
-		code = status.Code(err)
+	var result []codes.Code
+	switch s, ok := status.FromError(err); {
+	case err == io.EOF: //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
+		result = []codes.Code{codes.OK}
+	case ok:
+		result = []codes.Code{s.Code()}
+	default:
+		result = l.retryableCodes()
 	}
 	var tell []func()
 	l.mu.Lock()
 	for a := l.heads; a != nil; a = a.sibling {
-		if a.ended {
-			tell = appendCall(tell, a.settle(code))
+		switch {
+		case !a.ended:
+		case a.outcome != nil:
+			tell = appendCall(tell, a.settle(a.outcome.oneOf()))
+		default:
+			tell = appendCall(tell, a.settle(result))
 		}
 	}
 	l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,8 +19,14 @@ type observer struct {
 	told   []string
 }
 
-func (o *observer) Settle(token uint64, code codes.Code) {
-	text := fmt.Sprintf("%d %v", token, code)
+func (o *observer) Settle(token uint64, oneOf []codes.Code) {
+	text := fmt.Sprintf("%d none", token)
+	for i, code := range slices.Sorted(slices.Values(oneOf)) {
+		text = fmt.Sprintf("%d %v", token, code)
+		if i > 0 {
+			text += " or another"
+		}
+	}
 	if !o.ledger.mu.TryLock() {
 		text += " under a lock"
 	} else {
@@ -40,24 +47,26 @@ func TestObserve(t *testing.T) {
 	for _, tc := range []struct {
 		name, retryable, steps, want string
 	}{
-		{name: "an attempt fails", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; told; result UNAVAILABLE", want: "1 Unavailable |"},
-		{name: "it is cancelled", steps: "tag s; begin; pick; observe 1; end CANCELLED; told", want: "1 Canceled |"},
+		{name: "an attempt fails", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; told; result UNAVAILABLE", want: "| 1 Unavailable"},
+		{name: "it is cancelled, and so its stream is over", steps: "tag s; begin; pick; observe 1; close; end CANCELLED; told", want: "1 Canceled |"},
 		{name: "it succeeds", steps: "tag s; begin; pick; observe 1; end; told; result", want: "| 1 OK"},
 		{name: "it succeeds, a stream", steps: "tag s; begin; pick; observe 1; end; told; result io.EOF", want: "| 1 OK"},
 		{name: "nobody tells how it failed, and it is the last", steps: "tag s; begin; pick; observe 1; end; told; result NOT_FOUND", want: "| 1 NotFound"},
 		{name: "nobody tells how it failed, gRPC-Go included", steps: "tag s; begin; pick; observe 1; end; told; result wrapped io.EOF", want: "| 1 Unknown"},
 		{name: "nobody tells how it failed, and another follows", retryable: "UNAVAILABLE", steps: "tag s; begin; pick; observe 1; end; told; tag s; told; begin; told; pick; observe 2; end; result", want: "| | 1 Unavailable | 2 OK"},
-		{name: "nobody tells how it failed, and it may be one of several codes", retryable: "UNAVAILABLE INTERNAL", steps: "tag s; begin; pick; observe 1; end; tag s; begin", want: "1 Unknown"},
+		{name: "nobody tells how it failed, and it may be one of several codes", retryable: "UNAVAILABLE INTERNAL", steps: "tag s; begin; pick; observe 1; end; tag s; begin", want: "1 Unavailable or another"},
 		{name: "it fails, and another follows", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin; pick; observe 2; end NOT_FOUND; result NOT_FOUND", want: "1 Unavailable 2 NotFound"},
 		{name: "it is begun twice", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin; tag s; begin; pick; observe 2; end; result", want: "1 Unavailable 2 OK"},
-		{name: "it is retried transparently", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin transparent; pick; observe 2; end; result", want: "1 Unavailable 2 OK"},
-		{name: "policies inside each other", steps: "tag s; begin; pick; nested 2; observe 1; end UNAVAILABLE", want: "1 Unavailable 2 Unavailable"},
+		{name: "it is retried transparently", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
+		{name: "policies inside each other", steps: "tag s; begin; pick; nested 2; observe 1; end UNAVAILABLE; result UNAVAILABLE", want: "1 Unavailable 2 Unavailable"},
 		{name: "a policy inside one that does not observe", steps: "tag s; begin; pick; nested 2; end; result", want: "2 OK"},
-		{name: "picked again", steps: "tag s; begin; pick; nested 2; observe 1; pick; observe 3; end UNAVAILABLE", want: "3 Unavailable"},
+		{name: "picked again", steps: "tag s; begin; pick; nested 2; observe 1; pick; observe 3; end UNAVAILABLE; result UNAVAILABLE", want: "3 Unavailable"},
 		{name: "picked again without an observer", steps: "tag s; begin; pick; observe 1; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
 		{name: "nobody observes", steps: "tag s; begin; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
-		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "1 Unavailable | 2 OK"},
+		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "| 2 OK 1 Unavailable"},
 		{name: "streams at once, one of which outlives the RPC", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end CANCELLED; result", want: "2 OK | 1 Canceled"},
+		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
+		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
 		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

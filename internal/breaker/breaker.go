@@ -4,6 +4,7 @@
 package breaker
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,13 +130,15 @@ func (b *Breaker) GiveBack(t Token) {
 	}
 }
 
-// Settle says how an attempt ended.
-func (b *Breaker) Settle(t Token, code codes.Code) {
-	if code == codes.Canceled {
+// Settle says how an attempt ended: with one of these codes, of which there are
+// none if no server has seen it. If not all of them are failures, and not all
+// successes, nobody can tell, which counts neither way.
+func (b *Breaker) Settle(t Token, oneOf ...codes.Code) {
+	if len(oneOf) == 0 || slices.Contains(oneOf, codes.Canceled) {
 		b.GiveBack(t)
 		return
 	}
-	if t.phase() == closed && b.failures.Load() == 0 && code == codes.OK {
+	if t.phase() == closed && b.failures.Load() == 0 && len(oneOf) == 1 && oneOf[0] == codes.OK {
 		return // the case of every healthy RPC
 	}
 	b.mu.Lock()
@@ -143,8 +146,10 @@ func (b *Breaker) Settle(t Token, code codes.Code) {
 	if b.config == nil {
 		return
 	}
-	failed := b.config.Codes.Has(code)
+	failed := b.config.Codes.Has(oneOf[0])
 	switch {
+	case slices.ContainsFunc(oneOf, func(c codes.Code) bool { return b.config.Codes.Has(c) != failed }):
+		b.GiveBack(t)
 	case t.IsProbe():
 		b.settleProbe(t, failed)
 	case b.token() != t: // picked before the rest began

@@ -24,6 +24,8 @@ var usual = CodesOf(codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExh
 //	a          an attempt may pass, and is called a from then on
 //	!          no attempt may pass
 //	a=CODE     the attempt a ends
+//	a=X|Y      it ends with one of these codes
+//	a=         no server has seen it
 //	a<         the attempt a is given back
 //	fail*n     n attempts, one after another, pass and end with UNAVAILABLE
 //	+10s       time passes
@@ -66,7 +68,7 @@ func (s *scripted) step(step string) {
 	case name == "config":
 		s.b.Configure(s.configs[code[0]-'0'])
 	case isEnd:
-		s.b.Settle(s.token(name), codeNamed(s.t, code))
+		s.b.Settle(s.token(name), codesNamed(s.t, code)...)
 	case strings.HasPrefix(step, "fail*"):
 		var n int
 		if _, err := fmt.Sscanf(step, "fail*%d", &n); err != nil {
@@ -103,13 +105,17 @@ func (s *scripted) token(name string) Token {
 	return token
 }
 
-func codeNamed(t *testing.T, name string) codes.Code {
+func codesNamed(t *testing.T, names string) []codes.Code {
 	t.Helper()
-	var code codes.Code
-	if err := code.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil {
-		t.Fatal(err)
+	var list []codes.Code
+	for name := range strings.FieldsFuncSeq(names, func(r rune) bool { return r == '|' }) {
+		var code codes.Code
+		if err := code.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, code)
 	}
-	return code
+	return list
 }
 
 func TestBreaker(t *testing.T) {
@@ -130,6 +136,12 @@ func TestBreaker(t *testing.T) {
 		{"a success that began before the failures", []*Config{three}, "a fail*2 a=OK fail*2 b"},
 		{"CANCELLED is neither", []*Config{three}, "fail*2 a a=CANCELLED fail*1 !"},
 		{"nor what was given back", []*Config{three}, "fail*2 a a< fail*1 !"},
+		{"nor what no server has seen", []*Config{three}, "fail*2 a a= fail*1 !"},
+		{"one of two failures", []*Config{three}, "fail*2 a a=UNAVAILABLE|RESOURCE_EXHAUSTED !"},
+		{"one of two successes", []*Config{three}, "fail*2 a a=INTERNAL|ABORTED fail*2 b"},
+		{"a failure or a success", []*Config{three}, "fail*2 a a=UNAVAILABLE|ABORTED fail*1 !"},
+		{"a success or a failure", []*Config{three}, "fail*2 a a=ABORTED|UNAVAILABLE fail*1 !"},
+		{"a probe's failure or success", []*Config{one}, "fail*1 +10s p1 p1=ABORTED|UNAVAILABLE p2 ! p2=UNAVAILABLE|RESOURCE_EXHAUSTED ! +20s p3 p3= p4 p4=OK a b"},
 		{"zero of its config lets all pass", []*Config{nil}, "fail*100 a"},
 
 		{"the rest lasts", []*Config{one}, "fail*1 +9.999s ! +1ms probe"},

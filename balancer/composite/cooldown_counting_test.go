@@ -1,0 +1,135 @@
+package composite_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// TestRefusedStreamsAndCooldown has a server refuse streams, which gRPC retries
+// transparently: what no server has seen did not fail.
+func TestRefusedStreamsAndCooldown(t *testing.T) {
+	const refuse, ok = testkit.RawRefuse, testkit.RawOK
+	for _, tc := range []struct {
+		name    string
+		raw     []testkit.RawReply
+		rpcs    int
+		call    rpc
+		failing int // consecutiveFailures
+		streams int
+		want    bool
+	}{
+		{name: "one stream of an RPC that succeeds", raw: []testkit.RawReply{refuse, ok}, rpcs: 1, call: unaryRPC, failing: 1, streams: 2},
+		{name: "both streams of an RPC are one failure", raw: []testkit.RawReply{refuse}, rpcs: 1, call: unaryRPC, failing: 2, streams: 2},
+		{name: "of two RPCs, two", raw: []testkit.RawReply{refuse}, rpcs: 2, call: unaryRPC, failing: 2, streams: 4, want: true},
+		{name: "left out by a GOAWAY", raw: []testkit.RawReply{testkit.RawGoAway, ok}, rpcs: 1, call: unaryRPC, failing: 1, streams: 2},
+		{name: "both streams of a bidi RPC", raw: []testkit.RawReply{refuse}, rpcs: 1, call: conversation, failing: 2, streams: 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			raw, b := testkit.StartRaw(t, "raw", tc.raw...), testkit.Start(t, "b")
+			first, policy := breaking(t, raw.Target(), map[string]any{"consecutiveFailures": tc.failing, "time": aLongTime, "maxTime": aLongTime})
+			cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2}, fastReconnect())
+			for range tc.rpcs {
+				checkError(t, tc.call(testkit.Context(t), cc), codes.OK)
+			}
+			if got := raw.Streams(); got != tc.streams {
+				t.Errorf("%d streams of the first cluster: want %d", got, tc.streams)
+			}
+			wantResting(t, policy, tc.want)
+		})
+	}
+}
+
+// TestRetiredConnectionsAndCooldown has a healthy server that retires its
+// connections all the time. No RPC fails, and so the cluster never rests.
+func TestRetiredConnectionsAndCooldown(t *testing.T) {
+	t.Parallel()
+	age := grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 20 * time.Millisecond, MaxConnectionAgeGrace: testkit.Patience})
+	a, b := testkit.Start(t, "a", age), testkit.Start(t, "b")
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": aLongTime, "maxTime": aLongTime})
+	cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...)}, fastReconnect())
+	end := time.Now().Add(time.Second)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				if _, err := testkit.Unary(testkit.Context(t), cc); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantResting(t, policy, false)
+	if got := b.Count(); got != 0 {
+		t.Errorf("%d calls of the second cluster: want none", got)
+	}
+}
+
+// TestUnreportedFailuresAndCooldown has failures of which gRPC does not tell the
+// code, as sending notices them, under retry policies of several codes.
+func TestUnreportedFailuresAndCooldown(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		retryable []string
+		attempts  int
+		servers   string
+		want      bool // a failure
+	}{
+		{name: "all are failures", retryable: []string{"UNAVAILABLE", "RESOURCE_EXHAUSTED"}, attempts: 2, servers: "U OK", want: true},
+		{name: "some are", retryable: []string{"UNAVAILABLE", "ABORTED"}, attempts: 2, servers: "U OK"},
+		{name: "the last attempt", retryable: []string{"UNAVAILABLE"}, attempts: 2, servers: "U", want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			backends := startScripted(t, tc.servers)
+			first, policy := breaking(t, backends[0].Target(), map[string]any{"consecutiveFailures": tc.attempts + 1 - len(backends), "time": aLongTime, "maxTime": aLongTime})
+			cc := dial(t, testkit.Service{
+				Clusters: append([]testkit.Cluster{first}, testkit.Clusters(backends[1:]...)...), Attempts: tc.attempts, Retryable: tc.retryable,
+				More: map[string]any{"overflow": "USE_LAST_CLUSTER"},
+			})
+			last := backends[len(backends)-1]
+			_, _ = sendUntil(t, cc, "a call of the last cluster", func() bool { return len(backends) > 1 && last.Count() > 0 })
+			wantResting(t, policy, tc.want)
+		})
+	}
+}
+
+// TestCooldownBetweenAttempts has a cluster that is listed twice and rests after
+// one failure: the RPC's own second attempt passes it over.
+func TestCooldownBetweenAttempts(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		attempts int
+		opts     []grpc.DialOption
+	}{
+		{"by the retry policy", 3, nil},
+		{"by an interceptor", 1, []grpc.DialOption{grpc.WithChainUnaryInterceptor(retrying(3))}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			backends := startScripted(t, "U OK")
+			service := testkit.Service{Clusters: relist(testkit.Clusters(backends...), "a a b"), Attempts: tc.attempts}
+			service.Clusters[0].More = map[string]any{"cooldown": map[string]any{"consecutiveFailures": 1, "time": aLongTime, "maxTime": aLongTime}}
+			cc := dial(t, service, tc.opts...)
+			if got, err := testkit.Unary(composite.WithClusters(testkit.Context(t), "b"), cc); got != "b" {
+				t.Fatalf("answer from %q (%v): want b", got, err)
+			}
+			backends[1].Script(testkit.OK)
+			if got := call(t, cc); got != "b" {
+				t.Errorf("answer from %s: want b", got)
+			}
+			if got := testkit.Counts(backends...); got != "1/1" {
+				t.Errorf("calls %s: want 1/1", got)
+			}
+		})
+	}
+}
