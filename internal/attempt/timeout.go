@@ -60,9 +60,6 @@ type timeout struct {
 // nil, when it is done.
 func (a *Attempt) startTimeout(timer *time.Timer, idle *sync.Pool) *timeout {
 	t := &timeout{rpc: a.Context, done: make(chan struct{}), timer: timer}
-	if a.Context.Err() != nil {
-		t.end() // not a moment later: Err has told somebody, perhaps
-	}
 	if !a.timeout.CompareAndSwap(nil, t) {
 		return a.timeout.Load()
 	}
@@ -95,7 +92,7 @@ func (t *timeout) watch(timer *time.Timer, idle *sync.Pool) {
 func (t *timeout) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil || t.deadline.IsZero() || time.Now().Before(t.deadline) || t.rpc.Err() != nil {
+	if t.followLocked() || t.deadline.IsZero() || time.Now().Before(t.deadline) {
 		return
 	}
 	t.expired = t.limit
@@ -106,14 +103,30 @@ func (t *timeout) expire() {
 func (t *timeout) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil {
-		return
+	if !t.followLocked() {
+		t.closeLocked(context.Canceled)
 	}
-	if err := t.rpc.Err(); err != nil {
-		t.closeLocked(err)
-		return
+}
+
+// followLocked closes the channel if the RPC is over, and tells whether it is
+// closed. Whoever looks calls it: before there was a timeout, Err may have told
+// of the RPC's end already, and what it told must not be taken back until the
+// goroutine gets to it.
+func (t *timeout) followLocked() bool {
+	if t.err == nil {
+		if err := t.rpc.Err(); err != nil {
+			t.closeLocked(err)
+		}
 	}
-	t.closeLocked(context.Canceled)
+	return t.err != nil
+}
+
+// look returns the channel, and the error that it was closed for.
+func (t *timeout) look() (<-chan struct{}, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.followLocked()
+	return t.done, t.err
 }
 
 func (t *timeout) closeLocked(err error) {
@@ -231,7 +244,8 @@ func (l *Ledger) halfClose() {
 // Done closes when the RPC's context does, or when the attempt's time is over.
 func (a *Attempt) Done() <-chan struct{} {
 	if t := a.timeout.Load(); t != nil {
-		return t.done
+		done, _ := t.look()
+		return done
 	}
 	if a.picked.Load() {
 		return a.Context.Done()
@@ -239,7 +253,8 @@ func (a *Attempt) Done() <-chan struct{} {
 	// Somebody looks before it is known whether there will be a limit: a stats
 	// handler that derives a context, or gRPC-Go waiting for a picker. What it
 	// gets now has to hold whatever comes.
-	return a.startTimeout(stoppedTimer(), nil).done
+	done, _ := a.startTimeout(stoppedTimer(), nil).look()
+	return done
 }
 
 // Err is nil until Done closes, and context.DeadlineExceeded, as gRPC-Go wants
@@ -249,9 +264,8 @@ func (a *Attempt) Err() error {
 	if t == nil {
 		return a.Context.Err()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
+	_, err := t.look()
+	return err
 }
 
 // expiry is the error of an attempt whose time is over, or nil.

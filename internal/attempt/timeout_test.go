@@ -282,13 +282,32 @@ func TestTimeoutAtTheRPCsEnd(t *testing.T) {
 	cancel()
 	to := &timeout{rpc: rpc, done: make(chan struct{}), limit: &Limit{After: time.Second}, deadline: time.Now()}
 	to.expire()
-	if to.err != nil {
-		t.Errorf("Err is %v: want what follows from the RPC's end", to.err)
-	}
 	to.end()
-	if !errors.Is(to.err, context.Canceled) {
-		t.Errorf("Err is %v: want that of the RPC", to.err)
+	if !errors.Is(to.err, context.Canceled) || to.expired != nil {
+		t.Errorf("Err is %v, and the limit %v: want the RPC's error, and none", to.err, to.expired)
 	}
+}
+
+// TestTimeoutFollowsTheRPC checks that what was told of the RPC's end before there
+// was a limit is not taken back by the limit, whose goroutine has not run yet.
+func TestTimeoutFollowsTheRPC(t *testing.T) {
+	rpc, cancel := context.WithCancel(t.Context())
+	for name, look := range map[string]func(*Attempt) bool{
+		"Err":  func(a *Attempt) bool { return errors.Is(a.Err(), context.Canceled) && isClosed(a.Done()) },
+		"Done": func(a *Attempt) bool { return isClosed(a.Done()) && errors.Is(a.Err(), context.Canceled) },
+	} {
+		a := &Attempt{Context: rpc}
+		a.timeout.Store(&timeout{rpc: rpc, done: make(chan struct{}), limit: &Limit{After: time.Hour}})
+		if look(a) {
+			t.Fatalf("%s: over before the RPC is", name)
+		}
+		defer func() {
+			if !look(a) {
+				t.Errorf("%s first: the RPC is over, and the attempt's context is not", name)
+			}
+		}()
+	}
+	cancel()
 }
 
 // TestTimeoutExpiry checks what an attempt's error says, and that its code stays.

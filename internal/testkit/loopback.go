@@ -1,0 +1,35 @@
+package testkit
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+)
+
+var loopbacks atomic.Uint32
+
+// Loopback returns a loopback address that no other caller gets, if the system has
+// such addresses, as Linux does. A server that is stopped can lose its port to
+// another one, which then gets its calls: not so on an address of its own.
+func Loopback() string {
+	n := loopbacks.Add(1)
+	host := fmt.Sprintf("127.%d.%d.%d", 64+n>>16%128, n>>8%256, n%256)
+	lis, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = lis.Close()
+	return host
+}
+
+// StartOn is Start for a server on a loopback address.
+func StartOn(t testing.TB, name, host string, opts ...grpc.ServerOption) *Backend {
+	t.Helper()
+	b := &Backend{Name: name, opts: opts}
+	b.listen(t, net.JoinHostPort(host, "0"))
+	t.Cleanup(b.Stop)
+	return b
+}
