@@ -54,12 +54,12 @@ func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string)
 	if a == nil {
 		return nil, nil // not an attempt: a health check, or another policy's
 	}
-	path := a.Path()
-	if len(path) == 0 {
+	outermost := a.Cluster()
+	if outermost == nil {
 		return nil, nil
 	}
-	c.checkNames(path[0].Known)
-	for _, cluster := range slices.Backward(path) {
+	c.checkNames(outermost.Known)
+	for cluster := range a.Clusters() {
 		creds, ok := c.byCluster[cluster.Name]
 		if !ok {
 			continue

@@ -69,8 +69,8 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 		return AttemptInfo{}, false
 	}
 	info := AttemptInfo{Number: a.Number()}
-	if path := a.Path(); len(path) > 0 && !foundNone(a, a.Route()) {
-		info.Cluster = path[0].Name
+	if c := a.Cluster(); c != nil && !foundNone(a, a.Route()) {
+		info.Cluster = c.Name
 	}
 	return info, true
 }

@@ -12,7 +12,7 @@ import (
 // foundNone tells whether an attempt has passed over all clusters.
 func foundNone(a *attempt.Attempt, r attempt.Route) bool {
 	p, ok := r.Picker.(*picker)
-	return ok && int(r.End) >= p.slots(a.List())
+	return ok && r.End >= p.slots(a.List())
 }
 
 // slots is how many slots the config has, or an RPC's own list.
@@ -30,7 +30,7 @@ func skipped(a *attempt.Attempt, r attempt.Route) []Skip {
 		return nil
 	}
 	errs, _ := r.Held.Errs.(*pickErrors)
-	return p.skips(a.List(), int(r.Start), int(r.End), skips{
+	return p.skips(a.List(), r.Start, r.End, skips{
 		full: plan.Set(r.Held.Full), resting: plan.Set(r.Held.Resting), early: plan.Set(r.Held.Early), errs: errs,
 	})
 }

@@ -2,11 +2,12 @@ package attempt
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync/atomic"
-)
 
-type attemptKey struct{}
+	"google.golang.org/grpc/stats"
+)
 
 // maxDepth is how many policies inside each other an attempt remembers the
 // clusters of.
@@ -32,33 +33,51 @@ type Attempt struct {
 
 	// What pickers say, read by the same goroutine, and under ledger.mu when
 	// the attempt is over.
-	depth    int  // how many pickers of nested policies are at work
-	marked   bool // some of what follows path was set
-	path     [maxDepth]*Cluster
-	pathLen  int
-	host     string
-	watchers [maxDepth]watcher
-	route    Route
+	depth   int32    // how many pickers of nested policies are at work
+	pathLen int32    // how many clusters were chosen
+	marked  bool     // more was set than the cluster and the way there
+	cluster *Cluster // that the outermost policy chose
+	way     way
+	more    *more // nil if the pickers had nothing to say that few have
 
 	// picked is set by the picker, which takes no lock, and read when the
 	// stream's next attempt begins.
 	picked  atomic.Bool
 	timeout atomic.Pointer[timeout] // nil if none was set
 
+	// opened and committed are set by the goroutine that opens the stream, or
+	// that reads it.
+	opened    atomic.Pointer[stats.OutHeader]
+	committed atomic.Bool // a response header came
+
 	// The rest is guarded by ledger.mu until the attempt has begun. From then
-	// on number, transparent, failure, from and hosts do not change any more.
-	number      int
+	// on number, transparent and history do not change any more.
 	transparent bool
-	failure     *Failure // of the attempt before this one
-	from        []usedSlot
-	hosts       []string
-	begun       bool
-	ended       bool
 	settled     bool
-	outcome     *Failure // how it failed, if it did
-	record      record
-	previous    *Attempt // of the same stream, until begun
-	sibling     *Attempt // the latest attempt of another stream
+	succeeded   bool // known only when the RPC, or its stream, is over
+	number      int
+	history     *history     // nil if the attempt is the first
+	begun       *stats.Begin // nil until then
+	ended       *stats.End   // nil until then
+	outcome     *Failure     // how it failed, if it did
+	previous    *Attempt     // of the same stream, until begun
+	sibling     *Attempt     // the latest attempt of another stream
+}
+
+// more is what pickers say of few attempts. It is apart so that the others are
+// small: a ledger is all that most RPCs allocate.
+type more struct {
+	inner    [maxDepth - 1]*Cluster // that policies inside others chose
+	host     string
+	watchers [maxDepth]watcher
+	held     Held
+}
+
+// history is what an attempt knows of those before it.
+type history struct {
+	failure *Failure // of the one before it
+	from    []usedSlot
+	hosts   []string
 }
 
 // FromContext returns the attempt that ctx belongs to, or nil if the RPC is not
@@ -71,13 +90,13 @@ func FromContext(ctx context.Context) *Attempt {
 }
 
 func fromValue(ctx context.Context) *Attempt {
-	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	a, _ := ctx.Value(attemptKey).(*Attempt)
 	return a
 }
 
 // Value returns the attempt itself for this package's key.
 func (a *Attempt) Value(key any) any {
-	if key == (attemptKey{}) {
+	if key == attemptKey {
 		return a
 	}
 	return a.Context.Value(key)
@@ -97,7 +116,12 @@ func (a *Attempt) FailFast() bool { return a.failFast }
 
 // LastFailure is how the attempt before this one failed, or nil if there was
 // none.
-func (a *Attempt) LastFailure() *Failure { return a.failure }
+func (a *Attempt) LastFailure() *Failure {
+	if a.history == nil {
+		return nil
+	}
+	return a.history.failure
+}
 
 // Pick says that a picker works for this attempt: the attempt is real. What an
 // earlier pick for it set no longer holds.
@@ -115,8 +139,10 @@ func (a *Attempt) pick() {
 	case a.depth == 0:
 		a.marked = false
 		a.forget(0)
-		a.host = ""
-		a.route = Route{}
+		a.pathLen, a.way = 0, way{}
+		if a.more != nil {
+			*a.more = more{}
+		}
 	}
 }
 
@@ -124,14 +150,14 @@ func (a *Attempt) pick() {
 // picked: what the pickers inside have set no longer holds.
 func (a *Attempt) Discard() {
 	if a.marked {
-		a.forget(a.depth + 1)
+		a.forget(int(a.depth) + 1)
 	}
 }
 
 // forget undoes what pickers have set, from a depth on.
 func (a *Attempt) forget(depth int) {
-	for i := depth; i < maxDepth; i++ {
-		a.watchers[i] = watcher{}
+	if a.more != nil && depth < maxDepth {
+		clear(a.more.watchers[depth:])
 	}
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()
@@ -152,17 +178,51 @@ func (a *Attempt) Nested() bool { return a.depth > 0 }
 // picker of a policy inside another one calls it between EnterNested and
 // LeaveNested, after the outer one has.
 func (a *Attempt) Choose(c *Cluster) {
-	if a.depth < maxDepth {
-		a.path[a.depth] = c
-		a.pathLen = a.depth + 1
+	switch {
+	case a.depth == 0:
+		a.cluster = c
+	case a.depth < maxDepth:
+		a.mark().inner[a.depth-1] = c
+	default:
+		return
 	}
+	a.pathLen = a.depth + 1
 }
 
-// Path returns the clusters that the attempt went to: one, and those of policies
-// inside its policy, the innermost last. It is empty if no cluster was chosen. It
-// may be called when the attempt has been picked for, from within what gRPC calls
-// for the attempt.
-func (a *Attempt) Path() []*Cluster { return a.path[:a.pathLen] }
+// mark returns what the pickers of few attempts say, for one that has something
+// to say.
+func (a *Attempt) mark() *more {
+	a.marked = true
+	if a.more == nil {
+		a.more = new(more)
+	}
+	return a.more
+}
+
+// Cluster returns the cluster that the outermost policy chose, or nil if it chose
+// none. It may be called when the attempt has been picked for, from within what
+// gRPC calls for the attempt.
+func (a *Attempt) Cluster() *Cluster {
+	if a.pathLen == 0 {
+		return nil
+	}
+	return a.cluster
+}
+
+// Clusters returns that cluster and those of policies inside its policy, the
+// innermost first, to the same callers.
+func (a *Attempt) Clusters() iter.Seq[*Cluster] {
+	return func(yield func(*Cluster) bool) {
+		for i := a.pathLen - 1; i > 0; i-- {
+			if !yield(a.more.inner[i-1]) {
+				return
+			}
+		}
+		if a.pathLen > 0 {
+			yield(a.cluster)
+		}
+	}
+}
 
 // EndRPC makes err what the caller is told if gRPC-Go refuses its code and
 // reports INTERNAL in its place (gRFC A54).
@@ -170,8 +230,9 @@ func (a *Attempt) EndRPC(err error) {
 	l := a.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.ended) == maxEnded {
-		l.ended = slices.Delete(l.ended, 0, 1)
+	rare := l.rareLocked()
+	if len(rare.ended) == maxEnded {
+		rare.ended = slices.Delete(rare.ended, 0, 1)
 	}
-	l.ended = append(l.ended, err)
+	rare.ended = append(rare.ended, err)
 }

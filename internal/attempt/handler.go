@@ -29,7 +29,7 @@ func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Conte
 		// the attempt of any other channel's RPC.
 		return ctx
 	}
-	l, ok := ctx.Value(ledgerKey{}).(*Ledger)
+	l, ok := ctx.Value(ledgerKey).(*Ledger)
 	if !ok {
 		return ctx
 	}

@@ -16,18 +16,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Keys of context values. Each is answered by the types of this package
-// themselves, so that stamping costs no allocation.
-type (
-	ledgerKey struct{}
-	startKey  struct{}
-	listKey   struct{}
+// contextKey is the type of all keys of this package's context values, so that a
+// lookup of any other key passes with one comparison. Values are answered by the
+// types of this package themselves: stamping costs no allocation.
+type contextKey uint8
+
+const (
+	ledgerKey contextKey = iota
+	startKey             // where the next RPC's count starts
+	listKey              // the next RPC's own list of clusters
+	attemptKey
 )
 
 // WithStart returns a context that makes the next RPC count its attempts from n
 // on instead of from 1.
 func WithStart(ctx context.Context, n int) context.Context {
-	return context.WithValue(ctx, startKey{}, n)
+	return context.WithValue(ctx, startKey, n)
 }
 
 // maxEnded is how many pickers' errors a ledger remembers. There is one for each
@@ -36,7 +40,7 @@ const maxEnded = 64
 
 // WithList returns a context that gives the next RPC its own list of clusters.
 func WithList(ctx context.Context, names []string) context.Context {
-	return context.WithValue(ctx, listKey{}, names)
+	return context.WithValue(ctx, listKey, names)
 }
 
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
@@ -67,27 +71,43 @@ type Ledger struct {
 	// failure is how the attempt that was settled last failed; nil if none
 	// has, or if the last one did not fail.
 	failure *Failure
+	rare    *rare // nil as long as nothing of it is needed
+
+	// first is the first attempt. Most RPCs have no other, and so need no
+	// allocation but the ledger's.
+	firstUsed bool
+	first     Attempt
+}
+
+// rare is what only RPCs need that do not succeed at once. It is guarded by
+// Ledger.mu.
+type rare struct {
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
 	// expired is the last attempt whose time was over.
 	expired *Attempt
+	hosts   []string   // that attempts were sent to, if that is noted
+	later   []*Attempt // the latest maxRecords of those after the first
+	dropped int        // how many there were before
+}
 
-	// first is the first attempt. Most RPCs have no other, and so need no
-	// allocation but the ledger's.
-	first     Attempt
-	firstUsed bool
-	later     []*Attempt // the latest maxRecords of the others
-	dropped   int        // how many there were before
+// rareLocked returns what is rarely needed, for one that needs it. The caller
+// holds l.mu.
+func (l *Ledger) rareLocked() *rare {
+	if l.rare == nil {
+		l.rare = new(rare)
+	}
+	return l.rare
 }
 
 // open returns the context and the ledger for an RPC on cc: a new ledger, or the
 // one that ctx already carries if an interceptor of the same RPC opened it,
 // since dial options may have been given twice.
 func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
-	start, started := ctx.Value(startKey{}).(int)
-	names, listed := ctx.Value(listKey{}).([]string)
-	if l, ok := ctx.Value(ledgerKey{}).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && !listed {
+	start, started := ctx.Value(startKey).(int)
+	names, listed := ctx.Value(listKey).([]string)
+	if l, ok := ctx.Value(ledgerKey).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && !listed {
 		return ctx, l
 	}
 	if !started {
@@ -110,10 +130,10 @@ func (l *Ledger) unused() bool {
 // the start and the list that the caller gave for this RPC only. A call made on another
 // channel from inside this RPC must not inherit either.
 func (l *Ledger) Value(key any) any {
-	switch key {
-	case ledgerKey{}:
-		return l
-	case startKey{}, listKey{}, attemptKey{}:
+	if key, ok := key.(contextKey); ok {
+		if key == ledgerKey {
+			return l
+		}
 		return nil
 	}
 	return l.Context.Value(key)
@@ -133,11 +153,12 @@ func (l *Ledger) tagLocked(ctx context.Context, failFast bool) (_ *Attempt, tell
 	a := &l.first
 	if l.firstUsed {
 		a = new(Attempt)
-		if len(l.later) == maxRecords {
-			l.later = slices.Delete(l.later, 0, 1)
-			l.dropped++
+		rare := l.rareLocked()
+		if len(rare.later) == maxRecords {
+			rare.later = slices.Delete(rare.later, 0, 1)
+			rare.dropped++
 		}
-		l.later = append(l.later, a)
+		rare.later = append(rare.later, a)
 	}
 	l.firstUsed = true
 	a.Context = ctx
@@ -161,7 +182,7 @@ func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) 
 		case head.stream == stream:
 			found = head
 			*link = head.sibling
-		case isClosed(head.stream) && (head.settled || !head.observed() || head.ended && head.outcome != nil):
+		case isClosed(head.stream) && (head.settled || !head.observed() || head.ended != nil && head.outcome != nil):
 			if head.outcome != nil {
 				tell = appendCall(tell, head.settle(head.outcome.oneOf()))
 			}
@@ -193,20 +214,18 @@ func (l *Ledger) begin(a *Attempt, e *stats.Begin) {
 func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.begun {
+	if a.begun != nil {
 		return nil
 	}
-	a.begun = true
+	a.begun = e
 	a.clientStream = e.IsClientStream
-	a.record.start = e.BeginTime
 	prev := a.previous
 	a.previous = nil
 	switch {
 	case prev == nil:
 		// The first attempt of its stream.
 		a.number = l.advance()
-		a.failure = l.failure
-	case e.IsTransparentRetryAttempt, !prev.ended && !prev.picked.Load():
+	case e.IsTransparentRetryAttempt, prev.ended == nil && !prev.picked.Load():
 		// The server never saw prev, or prev is the first of an attempt that
 		// gRPC-Go begins twice. The second of such a pair does not say that it
 		// is transparent. The first gets no end.
@@ -214,8 +233,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 			t.end()
 		}
 		a.number = prev.number
-		a.failure = prev.failure
-		a.from, a.hosts = prev.from, prev.hosts
+		a.history = prev.history
 		a.transparent = e.IsTransparentRetryAttempt || prev.transparent
 		return prev.settle(nil)
 	default:
@@ -224,11 +242,25 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		if prev.outcome == nil {
 			prev.outcome = &Failure{Number: prev.number, ledger: l}
 		}
-		a.failure, l.failure = prev.outcome, prev.outcome
+		l.failure = prev.outcome
 		tell = prev.settle(prev.outcome.oneOf())
 	}
-	a.from, a.hosts = l.progress.snapshot(), l.progress.hosts
+	a.history = l.historyLocked()
 	return tell
+}
+
+// historyLocked is what an attempt that begins now knows of those before it. The
+// caller holds l.mu.
+func (l *Ledger) historyLocked() *history {
+	from := l.progress.snapshot()
+	if l.failure == nil && from == nil && l.rare == nil {
+		return nil
+	}
+	h := &history{failure: l.failure, from: from}
+	if l.rare != nil {
+		h.hosts = l.rare.hosts
+	}
+	return h
 }
 
 // advance returns the number of a new attempt. The caller holds l.mu.
@@ -253,21 +285,21 @@ func (l *Ledger) end(a *Attempt, e *stats.End) {
 func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.ended {
+	if a.ended != nil {
 		return nil
 	}
-	a.ended = true
-	a.record.end = e.EndTime
+	a.ended = e
 	err := e.Error
-	if a.host != "" {
+	if a.more != nil && a.more.host != "" {
 		// Clipped, since attempts read what was there when they began.
-		l.progress.hosts = append(slices.Clip(l.progress.hosts), a.host)
+		rare := l.rareLocked()
+		rare.hosts = append(slices.Clip(rare.hosts), a.more.host)
 	}
 	if err != nil {
 		err = l.restoreLocked(err)
 		if expiry := a.expiry(); expiry != nil && status.Code(err) == codes.DeadlineExceeded {
 			err = expiry
-			l.expired = a
+			l.rareLocked().expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
 		if isClosed(a.stream) {
@@ -296,7 +328,10 @@ func (l *Ledger) result(err error) error {
 // restoreLocked returns the picker's error that gRPC-Go replaced by err, or err
 // itself if it is no such replacement. The caller holds l.mu.
 func (l *Ledger) restoreLocked(err error) error {
-	for _, ended := range slices.Backward(l.ended) {
+	if l.rare == nil {
+		return err
+	}
+	for _, ended := range slices.Backward(l.rare.ended) {
 		if isReplacement(err, ended) {
 			return ended
 		}
@@ -309,7 +344,10 @@ func (l *Ledger) restoreLocked(err error) error {
 // time was over, and says the same if it was the RPC's own, as happens in a
 // back-off. The caller holds l.mu.
 func (l *Ledger) explainLocked(err error) error {
-	a := l.expired
+	if l.rare == nil {
+		return err
+	}
+	a := l.rare.expired
 	if a == nil || l.failure != a.outcome || status.Code(err) != codes.DeadlineExceeded || a.Context.Err() == context.DeadlineExceeded {
 		return err
 	}

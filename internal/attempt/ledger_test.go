@@ -66,7 +66,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	type otherKey struct{}
 	ctx := context.WithValue(WithStart(context.Background(), 7), otherKey{}, "kept")
 	outer, outerLedger := open(ctx, channel(t), method)
-	if got := outer.Value(startKey{}); got != nil {
+	if got := outer.Value(startKey); got != nil {
 		t.Errorf("start %v is visible inside the RPC that it was for", got)
 	}
 	tr := newTrace(outer, t)
@@ -83,7 +83,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := FromContext(inner); got != nil {
 		t.Errorf("attempt %d is visible in another channel's RPC", got.Number())
 	}
-	if got := inner.Value(ledgerKey{}); innerLedger == outerLedger || got != innerLedger {
+	if got := inner.Value(ledgerKey); innerLedger == outerLedger || got != innerLedger {
 		t.Error("the ledger is visible in another channel's RPC")
 	}
 	if got := inner.Value(otherKey{}); got != "kept too" {

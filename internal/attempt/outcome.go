@@ -32,8 +32,7 @@ type watcher struct {
 // stream is over.
 func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
-		a.marked = true
-		a.watchers[a.depth] = watcher{o, token}
+		a.mark().watchers[a.depth] = watcher{o, token}
 		a.ledger.observed.Store(true)
 	}
 }
@@ -42,10 +41,10 @@ func (a *Attempt) Observe(o Observer, token uint64) {
 // caller holds ledger.mu, and may be about another stream: as long as the attempt
 // has not ended, its picker may be at work, and what it writes is its own.
 func (a *Attempt) observed() bool {
-	if !a.ended {
+	if a.ended == nil {
 		return a.picked.Load() && a.ledger.observed.Load()
 	}
-	return a.watchers != [maxDepth]watcher{}
+	return a.more != nil && a.more.watchers != [maxDepth]watcher{}
 }
 
 // settle returns what tells the observers, or nil if there are none. The caller
@@ -55,7 +54,7 @@ func (a *Attempt) settle(oneOf []codes.Code) func() {
 		return nil
 	}
 	a.settled = true
-	watchers := a.watchers
+	watchers := a.more.watchers
 	return func() {
 		for _, w := range watchers {
 			if w.observer != nil {
@@ -84,7 +83,7 @@ func (l *Ledger) finish(err error) {
 	l.mu.Lock()
 	for a := l.heads; a != nil; a = a.sibling {
 		switch {
-		case !a.ended:
+		case a.ended == nil:
 		case a.outcome != nil:
 			tell = appendCall(tell, a.settle(a.outcome.oneOf()))
 		default:

@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// progress is what the attempts of an RPC have used. Pickers note slots without
-// a lock; hosts are noted when an attempt is over.
+// progress is what slots the attempts of an RPC have used. Pickers note them
+// without a lock.
 type progress struct {
 	slots atomic.Pointer[slotUse] // a list, with an entry for each policy
-	hosts []string                // guarded by Ledger.mu
 }
 
 // slotUse is the last slot that attempts have used of one policy's list. Policies
@@ -75,22 +74,23 @@ func (a *Attempt) UseSlot(policy any, slot int) {
 // attempts of the RPC used. It is that of the RPC's first attempt if they used
 // none.
 func (a *Attempt) NextSlot(policy any) int {
-	for _, u := range a.from {
-		if u.policy == policy && u.last >= 0 {
-			return u.last + 1
+	if a.history != nil {
+		for _, u := range a.history.from {
+			if u.policy == policy && u.last >= 0 {
+				return u.last + 1
+			}
 		}
 	}
 	return a.ledger.start - 1
 }
 
 // UseHost notes the host that the attempt was sent to.
-func (a *Attempt) UseHost(host string) {
-	a.marked = true
-	a.host = host
-}
+func (a *Attempt) UseHost(host string) { a.mark().host = host }
 
 // HostUsed tells whether an earlier attempt of the RPC was sent to the host.
-func (a *Attempt) HostUsed(host string) bool { return slices.Contains(a.hosts, host) }
+func (a *Attempt) HostUsed(host string) bool {
+	return a.history != nil && slices.Contains(a.history.hosts, host)
+}
 
 // List is the RPC's own list of clusters, or nil if it has none.
 func (a *Attempt) List() *List { return a.ledger.list }

@@ -24,9 +24,15 @@ const notReported = "not reported by grpc-go"
 // Route is what a pick passed over on its way: slots of a list, which only the
 // picker can put into words.
 type Route struct {
-	Picker     any   // nil if there was no list to go along
-	Start, End int32 // the slots from Start to before End
+	Picker     any // nil if there was no list to go along
+	Start, End int // the slots from Start to before End
 	Held       Held
+}
+
+// way is a Route as an attempt keeps it: what was held back is rare.
+type way struct {
+	picker     any
+	start, end int32
 }
 
 // Held is what a pick passed over though it has a host, as sets of slots, and the
@@ -40,20 +46,25 @@ type Held struct {
 // nothing: each pick has to say so, since it may not be the attempt's first.
 func (a *Attempt) PassOver(picker any, start, end int) {
 	if a.depth == 0 {
-		a.route.Picker, a.route.Start, a.route.End = picker, int32(start), int32(end) //nolint:gosec // slots are 64 at the most
+		a.way = way{picker, int32(start), int32(end)} //nolint:gosec // slots are 64 at the most
 	}
 }
 
 // HoldBack notes what of that was held back.
 func (a *Attempt) HoldBack(h Held) {
 	if a.depth == 0 {
-		a.marked = true
-		a.route.Held = h
+		a.mark().held = h
 	}
 }
 
 // Route is what the pick passed over, for the same callers as Path.
-func (a *Attempt) Route() Route { return a.route }
+func (a *Attempt) Route() Route {
+	r := Route{Picker: a.way.picker, Start: int(a.way.start), End: int(a.way.end)}
+	if a.more != nil {
+		r.Held = a.more.held
+	}
+	return r
+}
 
 // Record is what is known of an attempt.
 type Record struct {
@@ -67,24 +78,9 @@ type Record struct {
 	Route     Route
 }
 
-// record is the part of an attempt that only its record needs. It is guarded by
-// ledger.mu.
-type record struct {
-	start     time.Time
-	end       time.Time // zero until then
-	peer      net.Addr
-	opened    bool // there is a stream, so that pickers are done with the attempt
-	committed bool
-	succeeded bool // known only when the RPC, or its stream, is over
-}
-
-// headerSent is called when the attempt's stream is opened.
-func (a *Attempt) headerSent(e *stats.OutHeader) {
-	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
-	a.record.opened = true
-	a.record.peer = e.RemoteAddr
-}
+// headerSent is called when the attempt's stream is opened: pickers are done with
+// the attempt.
+func (a *Attempt) headerSent(e *stats.OutHeader) { a.opened.Store(e) }
 
 // Records returns what is known of the RPC's attempts when it is over, or when one
 // of its streams is, with err. What gRPC-Go begins and never picks for is not
@@ -96,23 +92,39 @@ func (l *Ledger) Records(err error) (records []Record, dropped int) {
 	l.attributeLocked(all, err)
 	now := time.Now()
 	for i, a := range all {
-		r := Record{Attempt: a, Peer: a.record.peer, Committed: a.record.committed, Start: a.record.start}
-		if a.ended || a.record.opened {
+		r := Record{Attempt: a, Committed: a.committed.Load(), Start: a.startLocked()}
+		opened := a.opened.Load()
+		if opened != nil {
+			r.Peer = opened.RemoteAddr
+		}
+		if a.ended != nil || opened != nil {
 			// Else a picker may be writing, if streams run at once.
-			r.Route = a.route
-			if a.pathLen > 0 {
-				r.Cluster = a.path[0].Name
+			r.Route = a.Route()
+			if c := a.Cluster(); c != nil {
+				r.Cluster = c.Name
 			}
 		}
 		end := now
-		if a.ended {
-			end = a.record.end
+		if a.ended != nil {
+			end = a.ended.EndTime
 		}
-		r.Duration = end.Sub(a.record.start)
+		r.Duration = end.Sub(r.Start)
 		r.Status = a.statusLocked(all[i+1:])
 		records = append(records, r)
 	}
-	return records, l.dropped
+	if l.rare != nil {
+		dropped = l.rare.dropped
+	}
+	return records, dropped
+}
+
+// startLocked is when the attempt began, or the zero time if it has not. The caller
+// holds ledger.mu.
+func (a *Attempt) startLocked() time.Time {
+	if a.begun == nil {
+		return time.Time{}
+	}
+	return a.begun.BeginTime
 }
 
 // attributeLocked gives err, with which the RPC or a stream of it is over, to those
@@ -120,7 +132,7 @@ func (l *Ledger) Records(err error) (records []Record, dropped int) {
 // have noticed a failure while sending. The caller holds ledger.mu.
 func (l *Ledger) attributeLocked(all []*Attempt, err error) {
 	for head := l.heads; head != nil; head = head.sibling {
-		if head.ended && head.outcome != nil && head.outcome.Err != nil && status.Code(head.outcome.Err) == status.Code(err) {
+		if head.ended != nil && head.outcome != nil && head.outcome.Err != nil && status.Code(head.outcome.Err) == status.Code(err) {
 			return // err is that of another stream
 		}
 	}
@@ -128,9 +140,9 @@ func (l *Ledger) attributeLocked(all []*Attempt, err error) {
 	for i, a := range all {
 		unreported := a.outcome == nil || a.outcome.Err == nil
 		switch {
-		case !a.ended || !unreported || a.record.succeeded || a.followedBy(all[i+1:]):
+		case a.ended == nil || !unreported || a.succeeded || a.followedBy(all[i+1:]):
 		case err == nil || err == io.EOF: //nolint:errorlint // see below
-			a.record.succeeded = true
+			a.succeeded = true
 		case isStatus:
 			a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
 		case errors.Is(err, io.EOF):
@@ -145,18 +157,18 @@ func (l *Ledger) attributeLocked(all []*Attempt, err error) {
 // this one has failed: nobody tries again after a success, be it gRPC-Go or an
 // interceptor.
 func (a *Attempt) followedBy(later []*Attempt) bool {
-	return slices.ContainsFunc(later, func(b *Attempt) bool { return !b.record.start.Before(a.record.end) })
+	return slices.ContainsFunc(later, func(b *Attempt) bool { return !b.startLocked().Before(a.ended.EndTime) })
 }
 
 // statusLocked is what the attempt came to, if the RPC is over. Later are the
 // attempts that began after it. The caller holds ledger.mu.
 func (a *Attempt) statusLocked(later []*Attempt) *status.Status {
 	switch {
-	case !a.ended:
+	case a.ended == nil:
 		return status.New(codes.Canceled, "not over when the RPC ended")
 	case a.outcome != nil:
 		return a.outcome.Status()
-	case !a.record.succeeded && a.followedBy(later):
+	case !a.succeeded && a.followedBy(later):
 		return status.New(codes.Unknown, notReported)
 	default:
 		return nil
@@ -221,7 +233,7 @@ func (l *Ledger) events() int {
 	n := 0
 	for _, a := range l.attemptsLocked() {
 		n++
-		if a.ended {
+		if a.ended != nil {
 			n++
 		}
 	}
@@ -234,7 +246,10 @@ func (l *Ledger) attemptsLocked() []*Attempt {
 	if !l.firstUsed {
 		return nil
 	}
-	all := append([]*Attempt{&l.first}, l.later...)
+	all := []*Attempt{&l.first}
+	if l.rare != nil {
+		all = append(all, l.rare.later...)
+	}
 	return slices.DeleteFunc(all, func(a *Attempt) bool { return !a.picked.Load() })
 }
 

@@ -198,9 +198,7 @@ func (a *Attempt) messageSent() {
 
 // headerReceived is called when the response has begun.
 func (a *Attempt) headerReceived() {
-	a.ledger.mu.Lock()
-	a.record.committed = true
-	a.ledger.mu.Unlock()
+	a.committed.Store(true)
 	a.answered()
 }
 
