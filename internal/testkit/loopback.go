@@ -3,6 +3,7 @@ package testkit
 import (
 	"fmt"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -15,7 +16,7 @@ var loopbacks atomic.Uint32
 // such addresses, as Linux does. A server that is stopped can lose its port to
 // another one, which then gets its calls: not so on an address of its own.
 func Loopback() string {
-	n := loopbacks.Add(1)
+	n := os.Getpid()<<12 + int(loopbacks.Add(1)) // 4096 for each program
 	host := fmt.Sprintf("127.%d.%d.%d", 64+n>>16%128, n>>8%256, n%256)
 	lis, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {

@@ -1,0 +1,5 @@
+//go:build race
+
+package composite_test
+
+const modelRaceDetector = true
