@@ -163,12 +163,12 @@ func (c *pickCluster) pickHost(a *attempt.Attempt, info balancer.PickInfo) (bala
 	return result, err
 }
 
-// hostOf is the address of the host that was picked.
-func hostOf(result balancer.PickResult) string {
-	if sc, ok := result.SubConn.(*subConn); ok {
-		return sc.host
+// hostOf is the address of the host that was picked, nil if it is not known.
+func hostOf(result balancer.PickResult) *string {
+	if sc, ok := result.SubConn.(*subConn); ok && sc.host != "" {
+		return &sc.host
 	}
-	return ""
+	return nil
 }
 
 // discard gives a pick back to the child, as gRPC-Go does with one whose

@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	_ "google.golang.org/grpc/balancer/leastrequest" // counts the RPCs of each host
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -174,6 +176,54 @@ func TestHostOfAnotherCluster(t *testing.T) {
 	}
 	if got := bad.Count(); got != 20 {
 		t.Errorf("%d calls of the bad host by 20 RPCs: want one each", got)
+	}
+}
+
+// TestHostOfAnAttemptUnderWay has an interceptor send an RPC again before the first
+// one has ended: it goes to the other host, though it is not that one's turn.
+func TestHostOfAnAttemptUnderWay(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "x", "y")
+	const again = "again"
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{
+		hostsOf(t, "a", backends, map[string]any{"avoidPreviousHosts": 64}), {Name: "a"},
+	}}, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if ctx.Value(again) == nil {
+			return invoker(ctx, method, req, reply, cc, opts...)
+		}
+		first, cancel := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = invoker(first, method, req, &testpb.SimpleResponse{}, cc, opts...) // it is cancelled
+		}()
+		testkit.Eventually(t, "the first is under way", func() bool { return backends[0].Count()+backends[1].Count() == 1 })
+		call(t, cc) // another RPC takes a turn
+		err := invoker(ctx, method, req, reply, cc, opts...)
+		cancel()
+		<-ended
+		return err
+	}))
+	awaitHosts(t, func() { call(t, cc) }, backends...)
+	var mu sync.Mutex
+	hosts := make(map[string]int)
+	for _, b := range backends {
+		b.Respond(func(_ int, c testkit.Call) testkit.Reply {
+			if len(c.Metadata.Get(again)) == 0 {
+				return testkit.OK
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			hosts[b.Name]++
+			return testkit.Reply{Hang: len(hosts) == 1 && hosts[b.Name] == 1}
+		})
+	}
+	ctx := context.WithValue(metadata.AppendToOutgoingContext(testkit.Context(t), again, "1"), again, true) //nolint:staticcheck // no other package has this key
+	_, err := testkit.Unary(ctx, cc)
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil || hosts["x"] != 1 || hosts["y"] != 1 {
+		t.Errorf("hosts used %v (%v): want each once", hosts, err)
 	}
 }
 

@@ -1,11 +1,13 @@
 package composite_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -45,6 +47,7 @@ func TestProgression(t *testing.T) {
 		{name: "past the end, to the last, which has no host", servers: "U D", policy: last, byCount: "1/0", next: "1/0", code: codes.Unavailable, parts: []string{"b skipped"}},
 		{name: "past the end, from the start", servers: "U U", attempts: 4, policy: again, byCount: "2/2", next: "2/2", code: codes.Unavailable},
 		{name: "past the end, from the start, over the first", servers: "D U U", attempts: 5, policy: again, byCount: "0/4/1", next: "0/3/2", code: codes.Unavailable},
+		{name: "not past the end, since the last has no host", servers: "U D", attempts: 4, policy: again, byCount: "2/0", next: "1/0", code: codes.Unavailable, parts: []string{"b skipped"}},
 
 		{name: "from a later attempt on", servers: "OK U OK", start: 2, byCount: "0/1/1", next: "0/1/1"},
 		{name: "a failover from a later attempt on", servers: "OK D U OK", start: 2, byCount: "0/0/2/1", next: "0/0/1/1"},
@@ -131,6 +134,41 @@ func TestProgressionAndTransparentRetries(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestProgressionAndRepeatedPicks has an attempt picked for twice: the first pick
+// goes to p, over a, the second one to a, as a is back. What the first one used does
+// not count.
+func TestProgressionAndRepeatedPicks(t *testing.T) {
+	for _, kind := range trailKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			p, picker, policy := unreadyCluster(t, "p")
+			backends := startAnswering(t, "U OK")
+			a := backends[0]
+			a.Stop()
+			clusters := testkit.Clusters(backends...)
+			cc := dial(t, testkit.Service{
+				Clusters: []testkit.Cluster{clusters[0], p, clusters[1]},
+				Attempts: 2,
+				More:     map[string]any{"progression": "NEXT_CLUSTER"},
+			})
+			a.Respond(func(int, testkit.Call) testkit.Reply {
+				policy.Child(t, 0).Report(connectivity.TransientFailure, errors.New("down"))
+				return testkit.U
+			})
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				testkit.Eventually(t, "a pick", func() bool { return picker.picks.Load() > 0 })
+				a.Restart(t)
+			}()
+			trail, err := record(testkit.Context(t), t, cc, kind.call)
+			<-over
+			checkError(t, err, codes.OK)
+			checkStory(t, trail, "1 a Unavailable; 2 b OK committed past p:transient_failure", backends...)
+		})
 	}
 }
 

@@ -44,6 +44,8 @@ type Attempt struct {
 	// stream's next attempt begins.
 	picked  atomic.Bool
 	timeout atomic.Pointer[timeout] // nil if none was set
+	// uses is set by the picker, too, and read when any other attempt begins.
+	uses atomic.Pointer[use]
 
 	// opened and committed are set by the goroutine that opens the stream, or
 	// that reads it.
@@ -68,7 +70,6 @@ type Attempt struct {
 // small: a ledger is all that most RPCs allocate.
 type more struct {
 	inner    [maxDepth - 1]*Cluster // that policies inside others chose
-	host     string
 	watchers [maxDepth]watcher
 	held     Held
 }
@@ -76,8 +77,7 @@ type more struct {
 // history is what an attempt knows of those before it.
 type history struct {
 	failure *Failure // of the one before it
-	from    []usedSlot
-	hosts   []string
+	used    used
 }
 
 // FromContext returns the attempt that ctx belongs to, or nil if the RPC is not
@@ -159,6 +159,7 @@ func (a *Attempt) forget(depth int) {
 	if a.more != nil && depth < maxDepth {
 		clear(a.more.watchers[depth:])
 	}
+	a.uses.Store(nil) // an outer picker notes its own last
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()
 	}

@@ -57,7 +57,6 @@ type Ledger struct {
 	// recorder writes the RPC's records; nil if nobody wants them.
 	recorder *recorder
 
-	progress   progress
 	messages   atomic.Int64 // that the client has sent on its stream
 	halfClosed atomic.Bool  // the client has sent its last
 	observed   atomic.Bool  // some attempt has an observer
@@ -87,7 +86,7 @@ type rare struct {
 	ended []error
 	// expired is the last attempt whose time was over.
 	expired *Attempt
-	hosts   []string   // that attempts were sent to, if that is noted
+	used    used       // by attempts that are over, or followed by another one
 	later   []*Attempt // the latest maxRecords of those after the first
 	dropped int        // how many there were before
 }
@@ -186,6 +185,7 @@ func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) 
 			if head.outcome != nil {
 				tell = appendCall(tell, head.settle(head.outcome.oneOf()))
 			}
+			l.useSlotsLocked(head)
 			*link = head.sibling
 		default:
 			link = &head.sibling
@@ -244,6 +244,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		}
 		l.failure = prev.outcome
 		tell = prev.settle(prev.outcome.oneOf())
+		l.useSlotsLocked(prev)
 	}
 	a.history = l.historyLocked()
 	return tell
@@ -252,15 +253,11 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 // historyLocked is what an attempt that begins now knows of those before it. The
 // caller holds l.mu.
 func (l *Ledger) historyLocked() *history {
-	from := l.progress.snapshot()
-	if l.failure == nil && from == nil && l.rare == nil {
+	used := l.usedLocked()
+	if l.failure == nil && used.slots == nil && used.hosts == nil {
 		return nil
 	}
-	h := &history{failure: l.failure, from: from}
-	if l.rare != nil {
-		h.hosts = l.rare.hosts
-	}
-	return h
+	return &history{failure: l.failure, used: used}
 }
 
 // advance returns the number of a new attempt. The caller holds l.mu.
@@ -290,11 +287,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 	}
 	a.ended = e
 	err := e.Error
-	if a.more != nil && a.more.host != "" {
-		// Clipped, since attempts read what was there when they began.
-		rare := l.rareLocked()
-		rare.hosts = append(slices.Clip(rare.hosts), a.more.host)
-	}
+	l.useHostLocked(a)
 	if err != nil {
 		err = l.restoreLocked(err)
 		if expiry := a.expiry(); expiry != nil && status.Code(err) == codes.DeadlineExceeded {

@@ -50,7 +50,7 @@ func (a *Attempt) observed() bool {
 // settle returns what tells the observers, or nil if there are none. The caller
 // holds ledger.mu, and calls the result after it has let go of it.
 func (a *Attempt) settle(oneOf []codes.Code) func() {
-	if a.settled || !a.observed() {
+	if a.settled || !a.observed() || a.more == nil {
 		return nil
 	}
 	a.settled = true

@@ -66,6 +66,7 @@ func TestObserve(t *testing.T) {
 		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "| 2 OK 1 Unavailable"},
 		{name: "streams at once, one of which outlives the RPC", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end CANCELLED; result", want: "2 OK | 1 Canceled"},
 		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
+		{name: "streams at once, and one goes on before it has ended", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; tag u; begin; pick; end; result", want: ""},
 		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
 		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 OK"},
 	} {

@@ -5,69 +5,94 @@ import (
 	"sync/atomic"
 )
 
-// progress is what slots the attempts of an RPC have used. Pickers note them
-// without a lock.
-type progress struct {
-	slots atomic.Pointer[slotUse] // a list, with an entry for each policy
+// use is a slot or a host that the latest pick for an attempt has used, and a list
+// of those it used before. It is immutable: attempts of other streams read it while
+// the picker is at work.
+type use struct {
+	policy any // nil for a host
+	slot   int
+	host   *string
+	next   *use
 }
 
-// slotUse is the last slot that attempts have used of one policy's list. Policies
-// inside others have lists of their own.
-type slotUse struct {
-	policy any
-	next   *slotUse
-	last   atomic.Int64
+// used is what attempts have used: the last slot of each policy's list, since
+// policies inside others have lists of their own, and the hosts. Its lists are never
+// written to, since attempts keep what there was when they began.
+type used struct {
+	slots []usedSlot
+	hosts []string
 }
 
-func (u *slotUse) find(policy any) *slotUse {
-	for ; u != nil; u = u.next {
-		if u.policy == policy {
-			return u
-		}
-	}
-	return nil
-}
-
-// of returns the entry of a policy.
-func (p *progress) of(policy any) *slotUse {
-	for {
-		first := p.slots.Load()
-		if u := first.find(policy); u != nil {
-			return u
-		}
-		u := &slotUse{policy: policy, next: first}
-		u.last.Store(-1)
-		if p.slots.CompareAndSwap(first, u) {
-			return u
-		}
-	}
-}
-
-// usedSlot is an entry as it was when an attempt began.
 type usedSlot struct {
 	policy any
 	last   int
 }
 
-// snapshot returns what was used so far.
-func (p *progress) snapshot() []usedSlot {
-	var list []usedSlot
-	for u := p.slots.Load(); u != nil; u = u.next {
-		list = append(list, usedSlot{u.policy, int(u.last.Load())})
-	}
-	return list
-}
-
-// UseSlot notes that the attempt used a slot of a policy's list. Slots count from
-// 0, and go on counting where the list starts over.
-func (a *Attempt) UseSlot(policy any, slot int) {
-	last := &a.ledger.progress.of(policy).last
-	for {
-		old := last.Load()
-		if int64(slot) <= old || last.CompareAndSwap(old, int64(slot)) {
-			return
+// addSlots adds the slots among an attempt's uses.
+func (u *used) addSlots(list *use) {
+	for ; list != nil; list = list.next {
+		if list.policy == nil {
+			continue
+		}
+		i := slices.IndexFunc(u.slots, func(s usedSlot) bool { return s.policy == list.policy })
+		switch {
+		case i < 0:
+			u.slots = append(slices.Clip(u.slots), usedSlot{list.policy, list.slot})
+		case list.slot > u.slots[i].last:
+			u.slots = slices.Clone(u.slots)
+			u.slots[i].last = list.slot
 		}
 	}
+}
+
+// addHost adds the host among an attempt's uses.
+func (u *used) addHost(list *use) {
+	for ; list != nil; list = list.next {
+		if list.host != nil {
+			u.hosts = append(slices.Clip(u.hosts), *list.host)
+			return // that of a policy inside is the same
+		}
+	}
+}
+
+// useSlotsLocked has the slots of an attempt count that is followed by another one,
+// or over. Those of one that no server has seen, and that gRPC-Go repeats, do not.
+// The caller holds l.mu.
+func (l *Ledger) useSlotsLocked(a *Attempt) {
+	if list := a.uses.Load(); list != nil {
+		l.rareLocked().used.addSlots(list)
+	}
+}
+
+// useHostLocked has the host of an attempt count that is over. The caller holds l.mu.
+func (l *Ledger) useHostLocked(a *Attempt) {
+	if list := a.uses.Load(); list != nil {
+		l.rareLocked().used.addHost(list)
+	}
+}
+
+// usedLocked is what earlier attempts have used, those of other streams that are
+// under way included. The caller holds l.mu.
+func (l *Ledger) usedLocked() used {
+	var u used
+	if l.rare != nil {
+		u = l.rare.used
+	}
+	for a := l.heads; a != nil; a = a.sibling {
+		list := a.uses.Load()
+		u.addSlots(list)
+		if a.ended == nil {
+			u.addHost(list)
+		}
+	}
+	return u
+}
+
+// UseSlot notes that the attempt uses a slot of a policy's list. Slots count from
+// 0, and go on counting where the list starts over.
+func (a *Attempt) UseSlot(policy any, slot int) {
+	a.marked = true
+	a.uses.Store(&use{policy: policy, slot: slot, next: a.uses.Load()})
 }
 
 // NextSlot is the slot after the last one of the policy's list that earlier
@@ -75,21 +100,28 @@ func (a *Attempt) UseSlot(policy any, slot int) {
 // none.
 func (a *Attempt) NextSlot(policy any) int {
 	if a.history != nil {
-		for _, u := range a.history.from {
-			if u.policy == policy && u.last >= 0 {
-				return u.last + 1
+		for _, s := range a.history.used.slots {
+			if s.policy == policy {
+				return s.last + 1
 			}
 		}
 	}
 	return a.ledger.start - 1
 }
 
-// UseHost notes the host that the attempt was sent to.
-func (a *Attempt) UseHost(host string) { a.mark().host = host }
+// UseHost notes the host that the attempt is sent to, nil if that is not known. It
+// must not change.
+func (a *Attempt) UseHost(host *string) {
+	if host != nil {
+		a.marked = true
+		a.uses.Store(&use{host: host, next: a.uses.Load()})
+	}
+}
 
-// HostUsed tells whether an earlier attempt of the RPC was sent to the host.
-func (a *Attempt) HostUsed(host string) bool {
-	return a.history != nil && slices.Contains(a.history.hosts, host)
+// HostUsed tells whether an earlier attempt of the RPC was sent to the host, nil if
+// that is not known.
+func (a *Attempt) HostUsed(host *string) bool {
+	return host != nil && a.history != nil && slices.Contains(a.history.used.hosts, *host)
 }
 
 // List is the RPC's own list of clusters, or nil if it has none.
