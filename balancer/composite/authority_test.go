@@ -16,7 +16,7 @@ import (
 // TestAuthorityOnTheWire compares what a server is called by a cluster and by a
 // plain channel to the same target.
 func TestAuthorityOnTheWire(t *testing.T) {
-	backend := testkit.Start(t, "server")
+	backend := testkit.StartOn(t, "server", "127.0.0.1") // what a port alone leads to
 	_, port, err := net.SplitHostPort(backend.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func TestHTTPSProxy(t *testing.T) {
 	for name, value := range map[string]string{"HTTPS_PROXY": "http://" + proxy.addr, "NO_PROXY": "", "no_proxy": ""} {
 		t.Setenv(name, value)
 	}
-	backends := startScripted(t, "U OK")
+	backends := []*testkit.Backend{testkit.StartOn(t, "a", "127.0.0.1"), testkit.StartOn(t, "b", "127.0.0.1")}
+	backends[0].Script(testkit.U)
 	var targets []string
 	for _, b := range backends {
 		_, port, err := net.SplitHostPort(b.Addr)

@@ -53,8 +53,8 @@ type Backend struct {
 	calls   []Call
 }
 
-// Start starts a server that answers OK on a port of its own. It is stopped when
-// the test ends.
+// Start starts a server that answers OK, on an address of its own. It is stopped
+// when the test ends.
 func Start(t testing.TB, name string, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
 	return StartWith(t, name, nil, opts...)
@@ -64,7 +64,7 @@ func Start(t testing.TB, name string, opts ...grpc.ServerOption) *Backend {
 func StartWith(t testing.TB, name string, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
 	t.Helper()
 	b := &Backend{Name: name, opts: opts, register: register}
-	b.listen(t, "127.0.0.1:0")
+	b.listen(t, net.JoinHostPort(Loopback(), "0"))
 	t.Cleanup(b.Stop)
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -16,15 +17,21 @@ var loopbacks atomic.Uint32
 // such addresses, as Linux does. A server that is stopped can lose its port to
 // another one, which then gets its calls: not so on an address of its own.
 func Loopback() string {
-	n := os.Getpid()<<12 + int(loopbacks.Add(1)) // 4096 for each program
-	host := fmt.Sprintf("127.%d.%d.%d", 64+n>>16%128, n>>8%256, n%256)
-	lis, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
+	if !hasLoopbacks() {
 		return "127.0.0.1"
 	}
-	_ = lis.Close()
-	return host
+	return loopback(os.Getpid()<<12 + int(loopbacks.Add(1))) // 4096 for each program
 }
+
+func loopback(n int) string { return fmt.Sprintf("127.%d.%d.%d", 64+n>>16%128, n>>8%256, n%256) }
+
+var hasLoopbacks = sync.OnceValue(func() bool {
+	lis, err := net.Listen("tcp", net.JoinHostPort(loopback(0), "0"))
+	if err == nil {
+		_ = lis.Close()
+	}
+	return err == nil
+})
 
 // StartOn is Start for a server on a loopback address.
 func StartOn(t testing.TB, name, host string, opts ...grpc.ServerOption) *Backend {
