@@ -87,7 +87,7 @@ type reader struct {
 func (r *reader) object(data json.RawMessage, m protoreflect.Message, path string) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return &Error{Path: path, Value: shown(data), Want: "must be an object"}
+		return &Error{Path: path, Value: Shown(data), Want: "must be an object"}
 	}
 	seen := make(map[protoreflect.FieldNumber]string) // the name that was used
 	for dec.More() {
@@ -96,7 +96,7 @@ func (r *reader) object(data json.RawMessage, m protoreflect.Message, path strin
 			return &Error{Path: path, Want: "must be an object", Err: err}
 		}
 		name := key.(string) // the keys of a well-formed object are strings
-		at := join(path, name)
+		at := Join(path, name)
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return &Error{Path: at, Want: "must be a value", Err: err}
@@ -149,7 +149,7 @@ func (r *reader) field(value json.RawMessage, m protoreflect.Message, field prot
 func (r *reader) list(value json.RawMessage, m protoreflect.Message, field protoreflect.FieldDescriptor, path string) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(value, &items); err != nil {
-		return &Error{Path: path, Value: shown(value), Want: "must be a list"}
+		return &Error{Path: path, Value: Shown(value), Want: "must be a list"}
 	}
 	list := m.Mutable(field).List()
 	for i, item := range items {
@@ -180,7 +180,7 @@ func leaf(value json.RawMessage, m protoreflect.Message, field protoreflect.Fiel
 	if v, ok := readLeaf(value, m, field); ok {
 		return v, nil
 	}
-	return protoreflect.Value{}, &Error{Path: path, Value: shown(value), Want: want(field, value)}
+	return protoreflect.Value{}, &Error{Path: path, Value: Shown(value), Want: want(field, value)}
 }
 
 // readLeaf lets protojson read it.
@@ -201,8 +201,9 @@ func readLeaf(value json.RawMessage, m protoreflect.Message, field protoreflect.
 	return v, enum == nil || enum.Values().ByNumber(v.Enum()) != nil
 }
 
-// shown is the form in which an error shows a value: on one line.
-func shown(value json.RawMessage) string {
+// Shown is the form in which an error shows a value, which is known to be JSON: on
+// one line.
+func Shown(value json.RawMessage) string {
 	var line bytes.Buffer
 	_ = json.Compact(&line, value) // known to be well-formed
 	return line.String()
@@ -211,8 +212,8 @@ func shown(value json.RawMessage) string {
 // plainKey is what a path shows as it is.
 var plainKey = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_-]{1,%d}$`, maxShown))
 
-// join adds a key to a path.
-func join(path, key string) string {
+// Join adds a key to a path.
+func Join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		key = strconv.Quote(shorten(key))
 	}

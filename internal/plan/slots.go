@@ -69,3 +69,6 @@ func (s *Slots) Start(attempt int) (slot int, ok bool) {
 		return 0, false
 	}
 }
+
+// Skip tells whether attempts pass over clusters that have no host.
+func (s *Slots) Skip() bool { return s.skip }

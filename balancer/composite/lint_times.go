@@ -1,0 +1,81 @@
+package composite
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
+)
+
+// longBackoffs is what the back-offs of an RPC may add up to without a finding. They
+// protect one overloaded service from its retries; another cluster need not wait.
+const longBackoffs = time.Second
+
+func (l *linter) backoffs(path string, cfg *lbConfig, policy *svcconfig.RetryPolicy) {
+	retries := begun(cfg, policy) - 1
+	if _, longest := policy.Backoffs(retries); longest > longBackoffs {
+		l.warnf(path, `set initialBackoff to "0.001s" and maxBackoff to "0.01s": the next attempt goes to another cluster`,
+			"the back-offs before %s can add up to %v, in which nothing is tried", plural(retries, "retry", "retries"), round(longest))
+	}
+}
+
+// timeout finds a timeout of the RPC that is over before the last cluster's turn.
+func (l *linter) timeout(path string, cfg *lbConfig, m *svcconfig.MethodConfig) {
+	limit := time.Duration(*m.Timeout)
+	last := min(cfg.slots.Len(), m.RetryPolicy.MaxAttempts)
+	var attempts time.Duration
+	for slot := range last - 1 {
+		if t := cfg.clusters[cfg.slots.Cluster(slot)].attemptTimeout; t != nil {
+			attempts = svcconfig.Add(attempts, t.After)
+		}
+	}
+	waits, _ := m.RetryPolicy.Backoffs(last - 1)
+	// gRPC-Go takes a negative timeout for none, and zero has a finding already.
+	if limit <= 0 || attempts == 0 || limit > svcconfig.Add(attempts, waits) {
+		return
+	}
+	name := cfg.clusters[cfg.slots.Cluster(last-1)].name
+	l.warnf(path, fmt.Sprintf("make it longer, or the attemptTimeouts before %q shorter", name),
+		"it is %v, and the attemptTimeouts before slot %d (%q) add up to %v, with back-offs of at least %v: if those attempts time out, the RPC ends before that one has its turn", limit, last, name, round(attempts), round(waits))
+}
+
+// throttling finds a retry throttling by which one failing cluster stops the retries
+// of the whole channel.
+func (l *linter) throttling(config *svcconfig.Config, cfg *lbConfig) {
+	t := config.RetryThrottling
+	if t == nil {
+		return
+	}
+	const path, remedy = "retryThrottling", "leave it out; cooldown takes out a cluster that fails, and no other"
+	// gRPC-Go takes a token for each attempt that fails with a retryable code,
+	// and makes the retry only if more than half of them are left.
+	if t.MaxTokens-1 <= t.MaxTokens/2 {
+		l.errorf(path+".maxTokens", "set it above 2, or leave retryThrottling out", "it is %v: the first failure leaves no more than half of the tokens, so no attempt is ever retried", t.MaxTokens)
+		return
+	}
+	cost := 0 // tokens that an RPC takes whose attempts on the first cluster fail
+	for cost < cfg.slots.Len() && cfg.slots.Cluster(cost) == cfg.slots.Cluster(0) {
+		cost++
+	}
+	if cost == cfg.slots.Len() {
+		return // there is no other cluster
+	}
+	first := cfg.clusters[cfg.slots.Cluster(0)]
+	loss := float64(cost) - t.TokenRatio // of tokens, by an RPC that another cluster served
+	served := max(0, math.Ceil((t.MaxTokens/2-float64(cost))/loss))
+	rests := first.cooldown != nil && float64(first.cooldown.Failures) <= served*float64(cost)
+	if loss <= 0 || rests {
+		l.warnf(path, remedy, "it counts for the whole channel: if %v attempts on %q fail at about the same time, gRPC-Go stops retrying, and RPCs fail although other clusters could serve them", math.Ceil(t.MaxTokens/2), first.name)
+		return
+	}
+	l.warnf(path, remedy, "it counts for the whole channel: while every attempt on %q fails with a retryable code, gRPC-Go stops retrying at RPC %v in a row, and RPCs fail although other clusters could serve them", first.name, served+1)
+}
+
+// round leaves out digits that nobody reads.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
