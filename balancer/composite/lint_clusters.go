@@ -16,7 +16,7 @@ import (
 
 // maxNested is how many composite policies deep, one in a cluster of another, they are
 // looked into.
-const maxNested = 8
+const maxNested = 4
 
 // clusters finds what is wrong with the clusters of a policy, whatever the retry
 // policy is.

@@ -2,6 +2,7 @@ package composite
 
 import (
 	"fmt"
+	"strings"
 
 	_ "google.golang.org/grpc/balancer/weightedtarget" // a policy around others
 )
@@ -19,6 +20,9 @@ var lintPolicyCases = []lintCase{
 	{"composite inside another policy", around + `,"methodConfig":[{"name":[{}],` + retryPolicy(2) + `}]}`, nil},
 	{"composite inside another policy, without retries", around + `}`, []Finding{{Error, "methodConfig",
 		`there is no retry policy, so an RPC has one attempt: slot 2 ("b") is reached only if a cluster before is passed over`, fmt.Sprintf(addRetry, 2)}}},
+
+	{"too deep", strings.Repeat("[", 101) + strings.Repeat("]", 101), []Finding{{Error, "", "it has more than 100 objects and lists in one another, and is not looked into", "nest fewer policies"}}},
+	{"brackets in text", lintConfig(`{"name":"\\\"`+strings.Repeat("[{", 60)+`"}`, "", ""), nil},
 
 	{"composite inside composite", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"clusters":[{"name":"c"},{"name":"d","target":"dns:///d:1"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
 	{"composite inside composite without a slot", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"cluster":0,"clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), []Finding{
