@@ -1,0 +1,36 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/interop/cmd/compositectl/internal/explain"
+)
+
+var explainCommand = command{
+	name: "explain",
+	usage: `compositectl explain [flags] FILE
+
+Shows which clusters the attempts of an RPC go to, with the back-offs between them, and
+the longest time that an RPC can take, for each entry of methodConfig.
+
+`,
+	limit: configLimit,
+	flags: func(set *flag.FlagSet) runner {
+		known(set)
+		return func(input []byte, name string, out, errs io.Writer) error {
+			text, err := explain.Text(string(input))
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprint(out, text)
+			if findings := composite.Lint(string(input)); len(findings) > 0 {
+				_, _ = fmt.Fprintf(errs, "\ncompositectl lint says of it:\n")
+				printFindings(errs, name, findings)
+			}
+			return nil
+		}
+	},
+}

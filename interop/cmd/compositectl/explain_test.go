@@ -1,0 +1,125 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const assumed = `Assumed: the channel has composite.DialOptions, and nothing else retries. In the worst case each
+attempt waits for each cluster that it comes to for the whole connectTimeout, and then for the
+whole attemptTimeout of the slowest. An attemptTimeout ends with the response's header: only the
+timeout limits an answer that has begun. For client and bidi streams it begins with the client's
+half-close. Servers send no retry pushback, and nothing is retried transparently. The RPC's own
+deadline, which is not known here, ends it in any case.
+`
+
+func TestExplain(t *testing.T) {
+	const retry = `"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE","DEADLINE_EXCEEDED"]}`
+	const bounded = `{"name":"a","attemptTimeout":"1s","connectTimeout":"0s"},{"name":"b","target":"unix:///b","attemptTimeout":"2s","connectTimeout":"3s","lazy":true,"maxRequests":7,"cooldown":{"consecutiveFailures":5},"childPolicy":[{"nothing":{}},{"pick_first":{}}]}`
+	for _, tc := range []struct{ name, config, want string }{
+		{"an attempt that has no slot", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 0s to connect)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first)
+       → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with the status of the attempt before (overflow: FAIL)
+
+  longest time, all clusters connected: 3.36s = 3s attempts + 360ms back-offs
+  worst case:                           10.36s = 4s attempts + 6s connecting + 360ms back-offs
+
+`},
+		{"Envoy's way, and nothing skipped", `{"loadBalancingConfig":[{"composite":{"noHost":"FAIL_REQUEST","skipClustersWithoutHosts":false,"clusters":[` + bounded + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 0s to connect)
+       → if no host: the RPC ends with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first)
+       → if no host: the RPC ends with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with UNAVAILABLE (overflow: FAIL)
+
+  longest time, all clusters connected: 3.36s = 3s attempts + 360ms back-offs
+  worst case:                           6.36s = 3s attempts + 3s connecting + 360ms back-offs
+
+`},
+		{"overflow, the next cluster and a timeout", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","overflow":"USE_LAST_CLUSTER","clusters":[` + bounded + `]}}],"methodConfig":[{"name":[{"service":"p.S"},{"service":"p.T","method":"M"}],"timeout":"4s",` + retry + `}]}`, `p.S, p.T/M (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 0s to connect)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first)
+       → if no host: the attempt fails with UNAVAILABLE
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first) (overflow: USE_LAST_CLUSTER)
+       → if no host: the attempt fails with UNAVAILABLE
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+
+  longest time, all clusters connected: 4s, the entry's timeout; without it 5.36s = 5s attempts + 360ms back-offs
+  worst case:                           4s, the entry's timeout; without it 15.36s = 6s attempts + 9s connecting + 360ms back-offs
+
+all methods that no entry of methodConfig names
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 0s to connect)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: 1s = 1s attempts
+  worst case:                           5s = 2s attempts + 3s connecting
+
+`},
+		{"no limit", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a"},{"name":"b","target":"unix:///b","attempts":2,"attemptTimeout":"1s"}]}}],"methodConfig":[{"name":[{}],"waitForReady":true}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, no timeout, 1s to connect)
+       → if no host: b → if no host: the RPC waits (waitForReady)
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: unbounded (no attemptTimeout of a, and no timeout)
+  worst case:                           unbounded (no attemptTimeout of a; it waits for ready, and no timeout)
+
+`},
+		{"no limit but a timeout", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a\tb"}]}}],"methodConfig":[{"name":[{}],"timeout":"0.5s"}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → "a\tb" (the channel's own resolver, no timeout, 1s to connect)
+       → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: 500ms, the entry's timeout; without it unbounded (no attemptTimeout of "a\tb")
+  worst case:                           500ms, the entry's timeout; without it unbounded (no attemptTimeout of "a\tb")
+
+`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := runWith(tc.config, "explain", "-")
+			got.errs = ""
+			got.wants(t, ran{0, tc.want + assumed, ""})
+		})
+	}
+}
+
+func TestExplainBadInput(t *testing.T) {
+	for _, tc := range []struct{ name, config, want string }{
+		{"no JSON", `{`, "must be valid JSON: line 1, column 1: unexpected end of JSON input"},
+		{"refused", `{"methodConfig":3}`, "gRPC-Go refuses the service config: methodConfig: 3: must be a list"},
+		{"refused by the policy", `{"loadBalancingConfig":[{"composite":{"clusters":[{}]}}]}`, `gRPC-Go refuses the service config: loadBalancingConfig[0].composite: composite: clusters[0].name: "": must not be empty`},
+		{"no policies", `{}`, `there is no loadBalancingConfig, so the policy "composite" is not in use`},
+		{"another policy", `{"loadBalancingConfig":[{"pick_first":{}}]}`, `the policy in use is "pick_first" and not "composite"`},
+		{"too deep", strings.Repeat("[", 101), `it has more than 100 objects and lists in one another, and is not looked into`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := runWith(tc.config, "explain", "-")
+			got.wants(t, ran{1, "", "compositectl explain: standard input: " + tc.want + "\n"})
+		})
+	}
+}
+
+// TestExplainLints checks that what lint finds is said besides.
+func TestExplainLints(t *testing.T) {
+	got := runWith(errored, "explain", "-")
+	if !strings.Contains(got.errs, "\ncompositectl lint says of it:\nstandard input: error: methodConfig\n") || got.code != 0 {
+		t.Errorf("it ends with %d and says %q", got.code, got.errs)
+	}
+}

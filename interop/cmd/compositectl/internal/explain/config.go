@@ -1,0 +1,166 @@
+// Package explain shows what becomes of an RPC under a service config.
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
+	"github.com/grpc-composite/grpc-composite/internal/plan"
+	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
+	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
+)
+
+const (
+	name                  = "composite"
+	defaultConnectTimeout = time.Second
+	// maxDepth is how many objects and lists a config may have in one another.
+	maxDepth = 100
+)
+
+// policy is a composite policy.
+type policy struct {
+	path        string
+	clusters    []cluster // each name once
+	slots       *plan.Slots
+	failRequest bool
+	nextCluster bool
+	overflow    pb.LoadBalancingConfig_Overflow
+}
+
+type cluster struct {
+	name, target   string
+	connectTimeout time.Duration
+	attemptTimeout time.Duration // 0: none
+	about          []string      // what else to say of it
+}
+
+// read reads a service config.
+func read(text string) (*svcconfig.Config, []*policy, error) {
+	if svcconfig.Deeper(text, maxDepth) {
+		return nil, nil, fmt.Errorf("it has more than %d objects and lists in one another, and is not looked into", maxDepth)
+	}
+	config, problems, err := svcconfig.Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("must be valid JSON: %w", err)
+	}
+	if len(problems.Refused) > 0 {
+		return nil, nil, refused(problems.Refused[0])
+	}
+	if config.LoadBalancingConfig == nil {
+		return nil, nil, fmt.Errorf("there is no loadBalancingConfig, so the policy %q is not in use", name)
+	}
+	used, problem := svcconfig.Choose(*config.LoadBalancingConfig, "loadBalancingConfig")
+	if problem != nil {
+		return nil, nil, refused(*problem)
+	}
+	if err := check(used); err != nil {
+		return nil, nil, err
+	}
+	found := svcconfig.Find(used, name)
+	if len(found) == 0 {
+		return nil, nil, fmt.Errorf("the policy in use is %q and not %q", used.Name, name)
+	}
+	var policies []*policy
+	for _, f := range found {
+		p, err := readPolicy(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		policies = append(policies, p)
+	}
+	return config, policies, nil
+}
+
+func refused(p svcconfig.Problem) error {
+	return fmt.Errorf("gRPC-Go refuses the service config: %s: %s", p.Path, p.Text)
+}
+
+// check has the policy itself read its config.
+func check(p svcconfig.Policy) error {
+	parser, ok := balancer.Get(p.Name).(balancer.ConfigParser)
+	if !ok {
+		return nil
+	}
+	if _, err := parser.ParseConfig(p.Config); err != nil {
+		return refused(svcconfig.Problem{Path: p.Path, Text: err.Error()})
+	}
+	return nil
+}
+
+// readPolicy reads the config of a policy composite.
+func readPolicy(from svcconfig.Policy) (*policy, error) {
+	if err := check(from); err != nil {
+		return nil, err
+	}
+	var msg pb.LoadBalancingConfig
+	if _, err := configjson.Unmarshal(from.Config, &msg); err != nil {
+		return nil, fmt.Errorf("%s: %w", from.Path, err)
+	}
+	p := &policy{
+		path:        from.Path,
+		failRequest: msg.GetNoHost() == pb.LoadBalancingConfig_FAIL_REQUEST,
+		nextCluster: msg.GetProgression() == pb.LoadBalancingConfig_NEXT_CLUSTER,
+		overflow:    msg.GetOverflow(),
+	}
+	index := make(map[string]int)
+	var entries []plan.Entry
+	for _, c := range msg.GetClusters() {
+		if _, ok := index[c.GetName()]; !ok {
+			index[c.GetName()] = len(p.clusters)
+			p.clusters = append(p.clusters, readCluster(c))
+		}
+		attempts := 1
+		if c.Attempts != nil {
+			attempts = int(c.GetAttempts())
+		}
+		entries = append(entries, plan.Entry{Cluster: index[c.GetName()], Attempts: attempts})
+	}
+	overflow := map[pb.LoadBalancingConfig_Overflow]plan.Overflow{
+		pb.LoadBalancingConfig_USE_LAST_CLUSTER: plan.UseLastCluster,
+		pb.LoadBalancingConfig_ROUND_ROBIN:      plan.RoundRobin,
+	}[msg.GetOverflow()]
+	p.slots = plan.NewSlots(entries, overflow, msg.SkipClustersWithoutHosts == nil || msg.GetSkipClustersWithoutHosts())
+	return p, nil
+}
+
+func readCluster(c *pb.Cluster) cluster {
+	out := cluster{name: c.GetName(), target: c.GetTarget(), connectTimeout: defaultConnectTimeout}
+	if d := c.GetConnectTimeout(); d != nil {
+		out.connectTimeout = max(0, d.AsDuration())
+	}
+	if d := c.GetAttemptTimeout(); d != nil {
+		out.attemptTimeout = max(0, d.AsDuration())
+	}
+	if c.GetLazy() {
+		out.about = append(out.about, "lazy")
+	}
+	if n := c.GetMaxRequests(); n > 0 {
+		out.about = append(out.about, fmt.Sprintf("at most %d requests", n))
+	}
+	if n := c.GetCooldown().GetConsecutiveFailures(); n > 0 {
+		out.about = append(out.about, fmt.Sprintf("rests after %d failures in a row", n))
+	}
+	if p, ok := childPolicy(c.GetChildPolicy()); ok && p != "round_robin" {
+		out.about = append(out.about, p)
+	}
+	return out
+}
+
+// childPolicy returns the policy of a list that is used.
+func childPolicy(list []*structpb.Struct) (string, bool) {
+	entries := make([]any, len(list))
+	for i, entry := range list {
+		entries[i] = entry.AsMap()
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return "", false
+	}
+	used, problem := svcconfig.Choose(text, "")
+	return used.Name, problem == nil
+}

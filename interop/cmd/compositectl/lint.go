@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+)
+
+// configLimit is how large a service config may be, in bytes.
+const configLimit = 1 << 20
+
+var lintCommand = command{
+	name: "lint",
+	usage: `compositectl lint [flags] FILE
+
+Finds what gRPC-Go refuses or ignores in a service config, and what it accepts although
+it cannot work. It ends with 1 if there is an error, and with 0 if there are
+warnings alone, or nothing.
+
+`,
+	limit: configLimit,
+	flags: func(set *flag.FlagSet) runner {
+		known(set)
+		asJSON := set.Bool("json", false, "print the findings as a JSON list of objects with severity, path, problem and remedy")
+		return func(input []byte, name string, out, _ io.Writer) error {
+			findings := composite.Lint(string(input))
+			if *asJSON {
+				if err := printJSON(out, findings); err != nil {
+					return err
+				}
+			} else {
+				printFindings(out, name, findings)
+			}
+			return failed(findings)
+		}
+	},
+}
+
+// failed returns errFound if a finding is an error.
+func failed(findings []composite.Finding) error {
+	for _, f := range findings {
+		if f.Severity == composite.Error {
+			return errFound
+		}
+	}
+	return nil
+}
+
+func printFindings(w io.Writer, name string, findings []composite.Finding) {
+	if len(findings) == 0 {
+		_, _ = fmt.Fprintf(w, "%s: nothing found\n", name)
+	}
+	for _, f := range findings {
+		path := f.Path
+		if path == "" {
+			path = "the service config"
+		}
+		_, _ = fmt.Fprintf(w, "%s: %s: %s\n    %s\n    -> %s\n", name, f.Severity, path, f.Problem, f.Remedy)
+	}
+}
+
+func printJSON(w io.Writer, findings []composite.Finding) error {
+	if findings == nil {
+		findings = []composite.Finding{} // a list, and not null
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(findings)
+}

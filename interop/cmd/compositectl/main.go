@@ -1,0 +1,144 @@
+// Command compositectl looks at service configs with the load-balancing policy
+// "composite" before a program does: it finds mistakes, explains what becomes of an
+// RPC, and makes a service config of an Envoy's composite cluster.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	// What service configs may name.
+	_ "google.golang.org/grpc/balancer/leastrequest"
+	_ "google.golang.org/grpc/balancer/randomsubsetting"
+	_ "google.golang.org/grpc/balancer/rls"
+	_ "google.golang.org/grpc/xds"
+
+	_ "github.com/grpc-composite/grpc-composite/balancer/composite"
+)
+
+// Exit codes, besides 0.
+const (
+	exitFound = 1 // the input has errors
+	exitUsage = 2 // the command line has
+)
+
+const usage = `compositectl looks at gRPC service configs with the policy "composite".
+
+    compositectl lint [--json] FILE        finds mistakes in a service config
+    compositectl explain FILE              shows what becomes of an RPC, and how long it may take
+    compositectl from-envoy [flags] FILE   makes a service config of an Envoy's configuration
+
+FILE may be - for the standard input. "compositectl COMMAND -h" tells more.
+`
+
+// command is one of the program's commands. It reports what is wrong with its input
+// by an error, or has printed it if the error is errFound.
+type command struct {
+	name, usage string
+	limit       int64 // of the input, in bytes
+	flags       func(*flag.FlagSet) runner
+}
+
+type runner func(input []byte, name string, out, errs io.Writer) error
+
+// errFound has the command end with exitFound without another word.
+var errFound = errors.New("errors were found")
+
+var commands = []command{lintCommand, explainCommand}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the program, with its arguments, and returns its exit code.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) == 0 {
+		_, _ = fmt.Fprint(errs, usage)
+		return exitUsage
+	}
+	if slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
+		_, _ = fmt.Fprint(out, usage)
+		return 0
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.run(args[1:], in, out, errs)
+		}
+	}
+	_, _ = fmt.Fprintf(errs, "compositectl: there is no command %q\n\n%s", args[0], usage)
+	return exitUsage
+}
+
+func (c command) run(args []string, in io.Reader, out, errs io.Writer) int {
+	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	do := c.flags(set)
+	help := func(w io.Writer) {
+		_, _ = fmt.Fprint(w, c.usage)
+		set.SetOutput(w)
+		set.PrintDefaults()
+	}
+	files, err := parseArgs(set, args)
+	if errors.Is(err, flag.ErrHelp) {
+		help(out)
+		return 0
+	}
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("there must be one FILE, or - for the standard input, and there are %d", len(files))
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n\n", c.name, err)
+		help(errs)
+		return exitUsage
+	}
+	input, name, err := read(files[0], in, c.limit)
+	if err != nil {
+		_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n", c.name, err)
+		return exitUsage
+	}
+	switch err := do(input, name, out, errs); {
+	case errors.Is(err, errFound):
+		return exitFound
+	case err != nil:
+		_, _ = fmt.Fprintf(errs, "compositectl %s: %s: %v\n", c.name, name, err)
+		return exitFound
+	default:
+		return 0
+	}
+}
+
+// parseArgs parses flags wherever they stand, and returns the other arguments.
+func parseArgs(set *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		if args = set.Args(); len(args) == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, args[0]), args[1:]
+	}
+}
+
+// read reads a file, or the standard input.
+func read(file string, in io.Reader, limit int64) (data []byte, name string, err error) {
+	name = "standard input"
+	if file != "-" {
+		name = file
+		f, err := os.Open(file) //nolint:gosec // The file is the user's own choice.
+		if err != nil {
+			return nil, name, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	if data, err = io.ReadAll(io.LimitReader(in, limit+1)); err != nil {
+		return nil, name, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, name, fmt.Errorf("%s: it has more than %d bytes", name, limit)
+	}
+	return data, name, nil
+}
