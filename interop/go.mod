@@ -7,6 +7,7 @@ replace github.com/grpc-composite/grpc-composite => ../
 require (
 	github.com/grpc-composite/grpc-composite v0.0.0-00010101000000-000000000000
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
+	go.yaml.in/yaml/v3 v3.0.5
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )

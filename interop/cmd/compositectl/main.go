@@ -48,7 +48,7 @@ type runner func(input []byte, name string, out, errs io.Writer) error
 // errFound has the command end with exitFound without another word.
 var errFound = errors.New("errors were found")
 
-var commands = []command{lintCommand, explainCommand}
+var commands = []command{lintCommand, explainCommand, fromEnvoyCommand}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 

@@ -1,0 +1,99 @@
+package fromenvoy
+
+import "strings"
+
+const (
+	compositeName = "envoy.clusters.composite"
+	compositeType = "envoy.extensions.clusters.composite.v3.ClusterConfig"
+	skipFlag      = "composite_cluster_skip_clusters_without_hosts"
+)
+
+// dump is what a configuration has of interest, wherever it stands: in a bootstrap's
+// static_resources, in the resources of a discovery response, in an admin /config_dump,
+// or alone.
+type dump struct {
+	clusters []*node // each name once
+	byName   map[string]*node
+	routes   []*node // route configurations
+	skip     *node   // the runtime flag, or nil
+	rds      *node   // the first name of a route configuration that is elsewhere
+}
+
+func collect(roots []*node) *dump {
+	d := &dump{byName: make(map[string]*node)}
+	for _, root := range roots {
+		d.walk(root, "")
+	}
+	return d
+}
+
+// walk looks for clusters and routes in a value of the field with a name.
+func (d *dump) walk(n *node, name string) {
+	if n == nil {
+		return
+	}
+	for _, item := range n.items {
+		d.walk(item, name)
+	}
+	if isCluster(n, name) {
+		if d.byName[n.text("name")] == nil {
+			d.byName[n.text("name")] = n
+			d.clusters = append(d.clusters, n)
+		}
+		return
+	}
+	if n.get("virtual_hosts") != nil {
+		d.routes = append(d.routes, n)
+	}
+	for _, f := range n.fields {
+		if strings.HasSuffix(f.name, skipFlag) {
+			d.skip = f.value
+		}
+		if f.name == "route_config_name" && d.rds == nil {
+			d.rds = f.value
+		}
+		d.walk(f.value, f.name)
+	}
+}
+
+// isCluster tells whether a value of the field with a name is a cluster, and not
+// just names one.
+func isCluster(n *node, name string) bool {
+	if n.text("name") == "" {
+		return false
+	}
+	if strings.HasSuffix(n.typeName(), "cluster.v3.Cluster") {
+		return true
+	}
+	if name != "clusters" && name != "cluster" && name != "" && name != "resources" {
+		return false
+	}
+	for _, f := range []string{"type", "cluster_type", "lb_policy", "load_assignment", "eds_cluster_config", "connect_timeout"} {
+		if n.get(f) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isComposite tells whether a cluster is a composite one.
+func isComposite(cluster *node) bool {
+	t := cluster.get("cluster_type")
+	return t.text("name") == compositeName || t.get("typed_config").typeName() == compositeType
+}
+
+// clusterType returns the type of a cluster, as an Envoy's config has it.
+func clusterType(cluster *node) string {
+	t := cluster.get("cluster_type")
+	for _, name := range []string{t.text("name"), t.get("typed_config").typeName(), cluster.text("type")} {
+		if name != "" {
+			return name
+		}
+	}
+	return "STATIC"
+}
+
+// entries returns the sub-clusters that a composite cluster lists.
+func entries(composite *node) []*node {
+	return composite.list("cluster_type", "typed_config", "clusters")
+}

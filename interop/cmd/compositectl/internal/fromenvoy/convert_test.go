@@ -1,0 +1,212 @@
+package fromenvoy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/interop/cmd/compositectl/internal/fromenvoy"
+)
+
+// config is an Envoy's configuration with a composite cluster of a and b: its routes
+// start at line 4, a's settings at line 100 and b's at line 200.
+func config(routes []string, a, b string) string {
+	lines := make([]string, 210)
+	lines[0] = "routes: {virtual_hosts: [{"
+	lines[1] = "routes: ["
+	copy(lines[3:], routes)
+	lines[90] = "]}]}"
+	lines[91] = `clusters: [{name: tiers, lb_policy: CLUSTER_PROVIDED, cluster_type: {name: envoy.clusters.composite, typed_config: {clusters: [{name: a}, {name: b}]}}},`
+	lines[98] = "{name: a, type: STRICT_DNS, load_assignment: {endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: a.example, port_value: 1}}}}]}]},"
+	lines[99] = a
+	lines[100] = "},"
+	lines[198] = "{name: b, type: STRICT_DNS, load_assignment: {endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: b.example, port_value: 2}}}}]}]},"
+	lines[199] = b
+	lines[200] = "}]"
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// all is a route for all methods with a retry policy.
+func all(policy string) string {
+	return "{match: {prefix: /}, route: {cluster: tiers, timeout: 1s, retry_policy: {" + policy + "}}},"
+}
+
+const someBackoff = ", num_retries: 1, retry_back_off: {base_interval: 0.001s}"
+
+// methods, clusters and health are the parts of a service config that cases look at.
+const (
+	codesPart    = `methodConfig.0.retryPolicy.retryableStatusCodes`
+	attemptsPart = `methodConfig.0.retryPolicy.maxAttempts`
+	clusterA     = `loadBalancingConfig.0.composite.clusters.0`
+)
+
+func TestConvert(t *testing.T) {
+	const (
+		backoff = "retry_back_off: Envoy draws each wait from nothing to the interval (base 1ms, doubled up to 10ms); gRPC waits the interval, give or take 20 %. The next attempt goes to another cluster: it need not wait, and 0.001s will do"
+		refused = "retry_on: in Envoy a refused connection ends the request, for want of connect-failure, reset, 5xx or gateway-error; here the cluster has no host, and is skipped within the attempt"
+		carried = "per_try_timeout: carried over as attemptTimeout of each cluster, which is DEADLINE_EXCEEDED here"
+		want5xx = ", for want of 5xx, gateway-error or reset in retry_on"
+	)
+	for _, tc := range []struct {
+		name   string
+		routes []string
+		a, b   string
+		part   string // of the service config
+		want   string
+		notes  []string // besides those of retry_back_off and refused connections
+	}{
+		{name: "a gRPC condition", routes: []string{all("retry_on: unavailable" + someBackoff)}, part: codesPart, want: `["UNAVAILABLE"]`},
+		{name: "all gRPC conditions", routes: []string{all(`retry_on: "cancelled,deadline-exceeded,internal,resource-exhausted,unavailable"` + someBackoff)},
+			part: codesPart, want: `["CANCELLED","DEADLINE_EXCEEDED","INTERNAL","RESOURCE_EXHAUSTED","UNAVAILABLE"]`},
+		{name: "other conditions", routes: []string{all(`retry_on: "unavailable,connect-failure,envoy-ratelimited,made-up"` + someBackoff)}, part: codesPart, want: `["UNAVAILABLE"]`, notes: []string{
+			`4: retry_on "connect-failure": carried over as UNAVAILABLE: a cluster whose connections fail has no host here, and is skipped within the attempt`,
+			`4: retry_on "envoy-ratelimited": not carried over: it is about a header of Envoy's`,
+			`4: retry_on "made-up": not carried over: it is not a condition of Envoy 1.40`}},
+		{name: "no condition with a code", routes: []string{all(`retry_on: "retriable-4xx"` + someBackoff)}, part: `methodConfig.0`, want: `{"name":[{}],"timeout":"1s"}`, notes: []string{
+			`4: retry_on "retriable-4xx": not carried over: it is about HTTP 409, and a gRPC server's error is HTTP 200`,
+			`4: retry_on: none of its conditions has a gRPC status code: there is no retry policy, and an RPC has one attempt`}},
+
+		{name: "no retries", routes: []string{all("retry_on: unavailable, num_retries: 0")}, part: `methodConfig.0`, want: `{"name":[{}],"timeout":"1s"}`},
+		{name: "one retry by default", routes: []string{all("retry_on: unavailable, retry_back_off: {base_interval: 0.001s}")}, part: attemptsPart, want: "2", notes: []string{
+			"4: num_retries: left out, so in Envoy it is 1, which is carried over"}},
+		{name: "many retries", routes: []string{all("retry_on: unavailable, num_retries: 64, retry_back_off: {base_interval: 0.001s}")}, part: attemptsPart, want: "64", notes: []string{
+			"4: num_retries: 64 is more than a channel makes: 64 attempts are the most"}},
+		{name: "a number of retries that is none", routes: []string{all("retry_on: unavailable, num_retries: many, retry_back_off: {base_interval: 0.001s}")}, part: attemptsPart, want: "2", notes: []string{
+			"4: num_retries: not carried over: many is not a number of retries; 1 is taken"}},
+		{name: "back-offs that are none", routes: []string{all("retry_on: unavailable, num_retries: 1, retry_back_off: {base_interval: 0.001s, max_interval: 1ms}")}, part: `methodConfig.0.retryPolicy.maxBackoff`, want: `"0.01s"`, notes: []string{
+			"4: max_interval: not carried over: 1ms is not a duration"}},
+
+		{name: "a timeout of tries that is retried", routes: []string{all("retry_on: reset, per_try_timeout: 0.2s" + someBackoff)}, part: codesPart, want: `["UNAVAILABLE","DEADLINE_EXCEEDED"]`, notes: []string{
+			`4: retry_on "reset": carried over as UNAVAILABLE: a lost connection is UNAVAILABLE here; a stream that is reset with INTERNAL_ERROR is INTERNAL, which you may add`,
+			"4: retry_on: in Envoy this policy never moves on from a gRPC error reply: it has none of cancelled, deadline-exceeded, internal, resource-exhausted and unavailable",
+			"4: retry_on: gRPC cannot tell a lost connection from a server's own UNAVAILABLE, so that is retried, too; in Envoy it was not",
+			"4: " + carried + ", so that code is retried; a server's own DEADLINE_EXCEEDED is, too"}},
+		{name: "a timeout of tries that is not retried", routes: []string{all("retry_on: unavailable, per_try_timeout: 0.2s" + someBackoff)}, part: clusterA + ".attemptTimeout", want: `"0.2s"`, notes: []string{
+			"4: " + carried + ", and ends the RPC, as in Envoy" + want5xx + "; add DEADLINE_EXCEEDED to retryableStatusCodes to have it go on to the next cluster"}},
+		{name: "a timeout of tries that Envoy does not retry", routes: []string{all("retry_on: deadline-exceeded, per_try_timeout: 0.2s" + someBackoff)}, part: codesPart, want: `["DEADLINE_EXCEEDED"]`, notes: []string{
+			"4: " + carried + ", so that it is retried; in Envoy it was not" + want5xx}},
+		{name: "a timeout of tries that is none", routes: []string{all("retry_on: unavailable, per_try_timeout: 200ms" + someBackoff)}, part: clusterA + ".attemptTimeout", want: "", notes: []string{
+			"4: per_try_timeout: not carried over: 200ms is not a duration"}},
+		{name: "timeouts of several routes", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s, retry_policy: {retry_on: unavailable, per_try_timeout: 0.3s" + someBackoff + "}}},",
+			all("retry_on: unavailable, per_try_timeout: 0.2s" + someBackoff)}, part: clusterA + ".attemptTimeout", want: `"0.3s"`, notes: []string{
+			"4: " + carried + ", and ends the RPC, as in Envoy" + want5xx + "; add DEADLINE_EXCEEDED to retryableStatusCodes to have it go on to the next cluster",
+			"5: per_try_timeout: 200ms is carried over as 300ms: attemptTimeout is of a cluster, and holds for all methods, and the route at line 4 has that",
+			"5: " + carried + ", and ends the RPC, as in Envoy" + want5xx + "; add DEADLINE_EXCEEDED to retryableStatusCodes to have it go on to the next cluster"}},
+		{name: "a route without a timeout of tries", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s}},",
+			all("retry_on: unavailable, per_try_timeout: 0.2s" + someBackoff)}, part: clusterA + ".attemptTimeout", want: "", notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt",
+			"5: per_try_timeout: not carried over: attemptTimeout is of a cluster, and holds for all methods, and the route at line 4 has no per_try_timeout"}},
+
+		{name: "no timeout", routes: []string{"{match: {prefix: /}, route: {cluster: tiers, timeout: 0s}},"}, part: `methodConfig.0`, want: `{"name":[{}]}`, notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt"}},
+		{name: "a timeout that is none", routes: []string{"{match: {prefix: /}, route: {cluster: tiers, timeout: -1s}},"}, part: `methodConfig.0`, want: `{"name":[{}]}`, notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt",
+			"4: timeout: not carried over: -1s is not a duration"}},
+		{name: "routes", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s, retry_policy: {retry_on: internal" + someBackoff + "}}},",
+			"{match: {path: /p.S/M}, route: {cluster: tiers}},",
+			"{match: {path_separated_prefix: /p.S}, route: {cluster: tiers, timeout: 2s, retry_policy: {retry_on: internal" + someBackoff + "}}},",
+			"{match: {path: /p.S/N}, route: {cluster: tiers}},",
+			"{match: {path: /p}, route: {cluster: tiers}},",
+			"{match: {safe_regex: {regex: x}}, route: {cluster: tiers}},",
+			"{match: {prefix: /p.S/M}, route: {cluster: tiers}},",
+			"{match: {prefix: /}, route: {cluster: other}},",
+			"{match: {prefix: /p.T/}, route: {cluster: tiers}},",
+		}, part: `methodConfig.1.name`, want: `[{"service":"p.S"}]`, notes: []string{
+			"5: this route is not carried over: the one at line 4 comes first",
+			"7: this route is not carried over: the one at line 6 comes first",
+			"8: this route is not carried over: its match is no method of a service",
+			"9: this route is not carried over: a methodConfig tells methods apart by their names alone, and not by safe_regex",
+			"10: this route is not carried over: a methodConfig names a whole service or one method, and not what begins with /p.S/M",
+			"12: this route is never reached: the one at line 11 takes every request"}},
+		{name: "no route", routes: []string{"{match: {prefix: /}, route: {cluster: other}},"}, part: `methodConfig`, want: "", notes: []string{
+			`92: the file has no route to "tiers" that a methodConfig can name: there is no retry policy, and so no retry`}},
+		{name: "routes elsewhere", routes: []string{"]}], rds: {route_config_name: far}, x: [{y: ["}, part: `methodConfig`, want: "", notes: []string{
+			`4: the file has no route to "tiers" that a methodConfig can name; those of RDS are not in it: there is no retry policy, and so no retry`}},
+
+		{name: "the same health check", a: "health_checks: [{grpc_health_check: {service_name: s}}]", b: "health_checks: [{grpc_health_check: {service_name: s}}]",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: `healthCheckConfig.serviceName`, want: `"s"`, notes: []string{
+				"100: grpc_health_check: Envoy asks at intervals; gRPC watches, so interval, timeout and thresholds are not carried over",
+				"100: grpc_health_check: carried over as healthCheckConfig, for programs that import google.golang.org/grpc/health",
+				"200: grpc_health_check: Envoy asks at intervals; gRPC watches, so interval, timeout and thresholds are not carried over"}},
+		{name: "different health checks", a: "health_checks: [{grpc_health_check: {}}]", b: "health_checks: [{http_health_check: {path: /}}]",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: `healthCheckConfig`, want: "", notes: []string{
+				"100: grpc_health_check: Envoy asks at intervals; gRPC watches, so interval, timeout and thresholds are not carried over",
+				"100: grpc_health_check: not carried over: healthCheckConfig holds for all clusters, and they do not have the same check",
+				"200: health_checks: not carried over: gRPC-Go has grpc_health_check alone"}},
+		{name: "a policy by the newer field", a: "load_balancing_policy: {policies: [{typed_extension_config: {name: envoy.load_balancing_policies.least_request}}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy", want: `[{"least_request_experimental":{}},{"round_robin":{}}]`, notes: []string{
+				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin"}},
+		{name: "outlier detection", a: "outlier_detection: {interval: 5s, consecutive_5xx: 7, enforcing_success_rate: 0, success_rate_stdev_factor: x}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0.outlier_detection_experimental", want: `{"childPolicy":[{"round_robin":{}}],"interval":"5s","successRateEjection":{"enforcementPercentage":0}}`, notes: []string{
+				`100: consecutive_5xx: not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 7} does, for the cluster as a whole`,
+				"100: outlier_detection.success_rate_stdev_factor: not carried over: x is not a value for it",
+				"100: outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without",
+				"100: outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode"}},
+		{name: "no requests", a: "circuit_breakers: {thresholds: [{max_requests: 0}], per_host_thresholds: []}", routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".maxRequests", want: "", notes: []string{
+			"100: max_requests: not carried over: maxRequests must be at least 1",
+			"100: per_host_thresholds: not carried over: gRPC has requests alone to limit"}},
+		{name: "an odd name", a: `"a\u001b[31m": 1, connect_timeout: soon`, routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".connectTimeout", want: `"5s"`, notes: []string{
+			"100: connect_timeout: not carried over: soon is not a duration",
+			`100: "a\x1b[31m": not carried over: a service config has nothing like it`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			text := config(tc.routes, tc.a, tc.b)
+			got, err := fromenvoy.Convert([]byte(text), "")
+			if err != nil {
+				t.Fatalf("Convert: %v", err)
+			}
+			if part := partOf(t, got.ServiceConfig, tc.part); part != tc.want {
+				t.Errorf("%s is %s, want %s", tc.part, part, tc.want)
+			}
+			var notes []string
+			for _, n := range got.Notes {
+				if n.Text != backoff && n.Text != refused {
+					notes = append(notes, fmt.Sprintf("%d: %s", n.Line, n.Text))
+				}
+			}
+			// Those of one line may come in any order.
+			slices.Sort(notes)
+			want := slices.Sorted(slices.Values(tc.notes))
+			if !slices.Equal(notes, want) {
+				t.Errorf("the notes are\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// partOf returns a part of some JSON, as JSON, or "" if it is not there.
+func partOf(t *testing.T, text, path string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for _, step := range strings.Split(path, ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[step]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(step, &i); err != nil || i >= len(at) {
+				return ""
+			}
+			v = at[i]
+		default:
+			return ""
+		}
+	}
+	if v == nil {
+		return ""
+	}
+	part, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(part)
+}
