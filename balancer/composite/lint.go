@@ -73,15 +73,21 @@ func Lint(serviceConfigJSON string) []Finding {
 // linter collects the findings of one service config.
 type linter struct {
 	proxy    func(*http.Request) (*url.URL, error)
-	findings []Finding
+	findings []Finding // each once
+	seen     map[Finding]bool
 	refused  bool // some finding is that gRPC-Go refuses the config
 }
 
 func (l *linter) add(severity Severity, path, problem, remedy string) {
 	f := Finding{Severity: severity, Path: path, Problem: problem, Remedy: remedy}
-	if !slices.Contains(l.findings, f) {
-		l.findings = append(l.findings, f)
+	if l.seen[f] {
+		return // it is found once for each composite policy, say
 	}
+	if l.seen == nil {
+		l.seen = make(map[Finding]bool)
+	}
+	l.seen[f] = true
+	l.findings = append(l.findings, f)
 }
 
 func (l *linter) errorf(path, remedy, format string, args ...any) {

@@ -95,6 +95,7 @@ func TestFromEnvoyBadInput(t *testing.T) {
 		{"too deep", strings.Repeat("[", 300) + strings.Repeat("]", 300), `it has more than 200 objects and lists in one another`},
 		{"too deep, in YAML", strings.Repeat("- ", 300), `it has more than 200 objects and lists in one another`},
 		{"an alias of what it is in", "a: &a [*a]\n", `it has more than 200 objects and lists in one another`},
+		{"too much YAML", strings.Repeat("- \n", 2<<20), `it is not JSON, and YAML may have 4194304 bytes at the most`},
 		{"aliases of aliases", bomb(), `it has more than 2000000 values`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

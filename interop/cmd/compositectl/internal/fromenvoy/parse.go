@@ -12,6 +12,9 @@ import (
 )
 
 const (
+	// maxYAML is how large YAML may be, in bytes: it takes much longer to read than
+	// JSON.
+	maxYAML = 4 << 20
 	// maxNodes is how many values a file may have, with those of each alias
 	// counted: a few lines of YAML can stand for billions.
 	maxNodes = 2_000_000
@@ -29,6 +32,9 @@ func parse(data []byte) ([]*node, error) {
 	if json.Valid(data) {
 		n, err := parseJSON(data)
 		return []*node{n}, err
+	}
+	if len(data) > maxYAML {
+		return nil, fmt.Errorf("it is not JSON, and YAML may have %d bytes at the most", maxYAML)
 	}
 	nodes, err := parseYAML(data)
 	if err != nil && bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
