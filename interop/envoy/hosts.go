@@ -1,0 +1,87 @@
+package envoy
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// SetHosts changes a cluster's hosts through its file, and waits until calls see
+// whether it has any.
+func (e *Envoy) SetHosts(t testing.TB, cluster string, hosts ...string) {
+	t.Helper()
+	if err := writeHosts(e.dir, Cluster{Name: cluster, Hosts: hosts}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "Envoy has read the hosts of "+cluster, func() bool {
+		return e.hasHosts(t, cluster) == (len(hosts) > 0)
+	})
+}
+
+// probeName is the route that leads to a cluster alone.
+func probeName(cluster string) string { return "probe." + cluster }
+
+// ProbeMethod is a method that no server has, so that a call of it tells whether
+// it came to a server, and the server does not notice.
+const ProbeMethod = "/probe/Probe"
+
+// hasHosts asks by a call, which comes to the thread that all calls come to: the
+// admin interface would say what another thread knows.
+func (e *Envoy) hasHosts(t testing.TB, cluster string) bool {
+	t.Helper()
+	err := e.cc.Invoke(testkit.Context(t), ProbeMethod, &emptypb.Empty{}, &emptypb.Empty{}, Via(probeName(cluster)))
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		return true
+	case codes.Unavailable:
+		return false
+	default:
+		t.Fatalf("probe of %s: %v", cluster, err)
+		return false
+	}
+}
+
+// writeHosts puts a cluster's file in place. Envoy watches for files that are
+// moved, and would read half a file that is written where it is.
+func writeHosts(dir string, c Cluster) error {
+	endpoints := make([]JSON, 0, len(c.Hosts)+len(c.Unhealthy))
+	for i, addr := range append(c.Hosts[:len(c.Hosts):len(c.Hosts)], c.Unhealthy...) {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return err
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return err
+		}
+		health := "HEALTHY"
+		if i >= len(c.Hosts) {
+			health = "UNHEALTHY"
+		}
+		endpoints = append(endpoints, JSON{
+			"health_status": health,
+			"endpoint":      JSON{"address": JSON{"socket_address": JSON{"address": host, "port_value": number}}},
+		})
+	}
+	text, err := json.Marshal(JSON{"resources": []JSON{
+		typed("envoy.config.endpoint.v3.ClusterLoadAssignment", JSON{
+			"cluster_name": c.Name, "endpoints": []JSON{{"lb_endpoints": endpoints}},
+		}),
+	}})
+	if err != nil {
+		return err
+	}
+	name := endpointFile(dir, c.Name)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
