@@ -22,9 +22,12 @@ type Config struct {
 // Cluster is a cluster of hosts, or a composite cluster if it has a list.
 type Cluster struct {
 	Name string
-	// Hosts are addresses. Envoy is told of them through a file, which
-	// [Envoy.SetHosts] changes.
+	// Hosts are addresses.
 	Hosts []string
+	// Changing has Envoy read the hosts from a file, which [Envoy.SetHosts]
+	// changes. Each such cluster takes one of the inotify instances of the user,
+	// of which Linux allows 128 by default.
+	Changing bool
 	// Unhealthy are addresses of hosts that Envoy is told are not healthy.
 	Unhealthy []string
 	// List makes it a composite cluster over those of these names.
@@ -55,7 +58,7 @@ func (c Config) bootstrap(dir string) JSON {
 	var hosts []JSON
 	for _, cluster := range c.Clusters {
 		clusters = append(clusters, cluster.message(dir))
-		if len(cluster.List) == 0 {
+		if cluster.Changing {
 			hosts = append(hosts, Route{Name: probeName(cluster.Name), Cluster: cluster.Name}.virtualHost())
 		}
 	}
@@ -106,7 +109,8 @@ func typed(name string, message JSON) JSON {
 
 func (c Cluster) message(dir string) JSON {
 	message := JSON{"name": c.Name, "connect_timeout": "20s"}
-	if len(c.List) > 0 {
+	switch {
+	case len(c.List) > 0:
 		list := make([]JSON, len(c.List))
 		for i, name := range c.List {
 			list[i] = JSON{"name": name}
@@ -116,12 +120,17 @@ func (c Cluster) message(dir string) JSON {
 			"name":         "envoy.clusters.composite",
 			"typed_config": typed("envoy.extensions.clusters.composite.v3.ClusterConfig", JSON{"clusters": list}),
 		}
-	} else {
+	case c.Changing:
 		message["type"] = "EDS"
 		message["eds_cluster_config"] = JSON{"eds_config": JSON{
 			"resource_api_version": "V3",
 			"path_config_source":   JSON{"path": endpointFile(dir, c.Name)},
 		}}
+	default:
+		message["type"] = "STATIC"
+		message["load_assignment"] = c.assignment()
+	}
+	if len(c.List) == 0 {
 		message["typed_extension_protocol_options"] = JSON{
 			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typed("envoy.extensions.upstreams.http.v3.HttpProtocolOptions", JSON{
 				"explicit_http_config": JSON{"http2_protocol_options": JSON{}},

@@ -85,7 +85,7 @@ func (e *Envoy) write(c Config) error {
 		return err
 	}
 	for _, cluster := range c.Clusters {
-		if len(cluster.List) > 0 {
+		if !cluster.Changing {
 			continue
 		}
 		if err := writeHosts(e.dir, cluster); err != nil {

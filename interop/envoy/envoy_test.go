@@ -19,8 +19,8 @@ func TestHosts(t *testing.T) {
 	e := envoy.Start(t, envoy.Config{
 		SkipClustersWithoutHosts: true,
 		Clusters: []envoy.Cluster{
-			{Name: "a", Hosts: []string{a.Addr}},
-			{Name: "b", Hosts: []string{b.Addr}},
+			{Name: "a", Hosts: []string{a.Addr}, Changing: true},
+			{Name: "b", Hosts: []string{b.Addr}, Changing: true},
 			{Name: "both", List: []string{"a", "b"}},
 		},
 		Routes: []envoy.Route{{Name: "test", Cluster: "both", Retry: &envoy.Retry{On: "unavailable", Retries: 1}}},

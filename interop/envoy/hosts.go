@@ -2,9 +2,8 @@ package envoy
 
 import (
 	"encoding/json"
-	"net"
+	"net/netip"
 	"os"
-	"strconv"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -14,11 +13,11 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
-// SetHosts changes a cluster's hosts through its file, and waits until calls see
-// whether it has any.
+// SetHosts changes the hosts of a cluster that is said to be changing, and waits
+// until calls see whether it has any.
 func (e *Envoy) SetHosts(t testing.TB, cluster string, hosts ...string) {
 	t.Helper()
-	if err := writeHosts(e.dir, Cluster{Name: cluster, Hosts: hosts}); err != nil {
+	if err := writeHosts(e.dir, Cluster{Name: cluster, Hosts: hosts, Changing: true}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "Envoy has read the hosts of "+cluster, func() bool {
@@ -52,29 +51,8 @@ func (e *Envoy) hasHosts(t testing.TB, cluster string) bool {
 // writeHosts puts a cluster's file in place. Envoy watches for files that are
 // moved, and would read half a file that is written where it is.
 func writeHosts(dir string, c Cluster) error {
-	endpoints := make([]JSON, 0, len(c.Hosts)+len(c.Unhealthy))
-	for i, addr := range append(c.Hosts[:len(c.Hosts):len(c.Hosts)], c.Unhealthy...) {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			return err
-		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			return err
-		}
-		health := "HEALTHY"
-		if i >= len(c.Hosts) {
-			health = "UNHEALTHY"
-		}
-		endpoints = append(endpoints, JSON{
-			"health_status": health,
-			"endpoint":      JSON{"address": JSON{"socket_address": JSON{"address": host, "port_value": number}}},
-		})
-	}
 	text, err := json.Marshal(JSON{"resources": []JSON{
-		typed("envoy.config.endpoint.v3.ClusterLoadAssignment", JSON{
-			"cluster_name": c.Name, "endpoints": []JSON{{"lb_endpoints": endpoints}},
-		}),
+		typed("envoy.config.endpoint.v3.ClusterLoadAssignment", c.assignment()),
 	}})
 	if err != nil {
 		return err
@@ -84,4 +62,23 @@ func writeHosts(dir string, c Cluster) error {
 		return err
 	}
 	return os.Rename(name+".new", name)
+}
+
+// assignment is what Envoy is told of a cluster's hosts.
+func (c Cluster) assignment() JSON {
+	endpoints := make([]JSON, 0, len(c.Hosts)+len(c.Unhealthy))
+	for _, addr := range c.Hosts {
+		endpoints = append(endpoints, endpoint(addr, "HEALTHY"))
+	}
+	for _, addr := range c.Unhealthy {
+		endpoints = append(endpoints, endpoint(addr, "UNHEALTHY"))
+	}
+	return JSON{"cluster_name": c.Name, "endpoints": []JSON{{"lb_endpoints": endpoints}}}
+}
+
+func endpoint(addr, health string) JSON {
+	a := netip.MustParseAddrPort(addr) // a server of the test's own
+	return JSON{"health_status": health, "endpoint": JSON{"address": JSON{"socket_address": JSON{
+		"address": a.Addr().String(), "port_value": a.Port(),
+	}}}}
 }
