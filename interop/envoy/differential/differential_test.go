@@ -52,8 +52,8 @@ func TestDifferential(t *testing.T) {
 			batch = append(batch, generate(seed, id))
 		}
 		if differences := differing(t, batch); len(differences) > 0 {
-			d := reduce(t, differences[0])
-			t.Fatalf("seed %d: %d of %d scenarios differ, the first one reduced:\n%v", seed, len(differences), len(batch), d)
+			reduced := reduce(smallest(differences), func(list []scenario) []comparison { return differing(t, list) })
+			t.Fatalf("%d of the scenarios up to %d differ with -seed %d. One of them, reduced:\n%v", len(differences), batch[len(batch)-1].id, seed, reduced)
 		}
 	}
 }

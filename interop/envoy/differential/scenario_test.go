@@ -78,7 +78,8 @@ type form struct {
 	tagged    bool // endpoints come from the channel's resolver
 }
 
-func (f form) String() string {
+// words are what is not as usual.
+func (f form) words() []string {
 	var words []string
 	for _, w := range []struct {
 		is   bool
@@ -88,10 +89,14 @@ func (f form) String() string {
 			words = append(words, w.word)
 		}
 	}
-	if len(words) == 0 {
+	return words
+}
+
+func (f form) String() string {
+	if f == (form{}) {
 		return "plain"
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(f.words(), ", ")
 }
 
 // hangs tells whether time matters.
@@ -140,7 +145,7 @@ func (s scenario) size() int {
 			}
 		}
 	}
-	return size + len(s.form.String())
+	return size + len(s.form.words())
 }
 
 func (s scenario) String() string {

@@ -3,21 +3,22 @@ package differential
 import (
 	"maps"
 	"slices"
-	"testing"
 )
 
 // reduce returns the smallest scenario that still differs, of those that can be
 // had by leaving things out one after another.
-func reduce(t *testing.T, c comparison) comparison {
-	t.Helper()
+func reduce(c comparison, differing func([]scenario) []comparison) comparison {
 	for {
-		candidates := smaller(c.scenario)
-		found := differing(t, candidates)
+		found := differing(smaller(c.scenario))
 		if len(found) == 0 {
 			return c
 		}
-		c = slices.MinFunc(found, func(a, b comparison) int { return a.scenario.size() - b.scenario.size() })
+		c = smallest(found)
 	}
+}
+
+func smallest(list []comparison) comparison {
+	return slices.MinFunc(list, func(a, b comparison) int { return a.scenario.size() - b.scenario.size() })
 }
 
 // smaller are the scenarios that have one thing less.
@@ -27,7 +28,7 @@ func smaller(s scenario) []scenario {
 		c := s.clone()
 		change(&c)
 		c.tidy()
-		if c.size() < s.size() && len(c.list) > 0 && len(c.calls) > 0 {
+		if c.size() < s.size() && len(c.list) > 0 && len(c.calls) > 0 && c.attempts > 0 {
 			list = append(list, c)
 		}
 	}
@@ -86,20 +87,20 @@ func (s scenario) clone() scenario {
 	return s
 }
 
-// dropCall leaves a call out, but not what it changes.
+// dropCall leaves a call out, but not what changes before it.
 func (s *scenario) dropCall(i int) {
 	hosts := s.calls[i].hosts
 	s.calls = slices.Delete(s.calls, i, i+1)
-	if i < len(s.calls) {
-		maps.Copy(hosts, s.calls[i].hosts)
-		s.calls[i].hosts = hosts
+	if i == len(s.calls) {
+		return
 	}
+	next := &s.calls[i]
+	maps.Copy(hosts, next.hosts)
 	if i == 0 {
 		maps.Copy(s.hosts, hosts)
-		if len(s.calls) > 0 {
-			s.calls[0].hosts = nil
-		}
+		clear(hosts)
 	}
+	next.hosts = hosts
 }
 
 // tidy leaves out what nothing refers to any more.
