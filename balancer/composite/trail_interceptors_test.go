@@ -44,7 +44,7 @@ func TestTrailOfInterceptorRetries(t *testing.T) {
 				backends := startScripted(t, tc.servers)
 				backends[len(backends)-1].Script(tc.last)
 				s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: tc.attempts}
-				cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
+				cc := testkit.Dial(t, "composite:///", slices.Concat(tc.opts, []grpc.DialOption{grpc.WithDefaultServiceConfig(s.JSON())})...)
 				trail, _ := record(testkit.Context(t), t, cc, call)
 				checkStory(t, trail, tc.want, backends...)
 			})

@@ -117,11 +117,13 @@ func (s *stream) SendMsg(m any) error {
 		s.ledger.messages.Add(1)
 		return nil
 	case errors.Is(err, io.EOF):
-		if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when it gives up
+		if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when no retries are left
 			// Nobody has to receive any more.
 			s.ledger.finish(err)
 		}
-		return err // RecvMsg has the RPC's own
+		// gRPC promises io.EOF itself. Who takes another error for the RPC's own
+		// does not learn what the server said, which RecvMsg tells.
+		return io.EOF
 	}
 	return s.ledger.result(err)
 }
@@ -134,6 +136,13 @@ func (s *stream) CloseSend() error {
 
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) && s.ledger.retried() {
+		// gRPC-Go ends the RPC with io.EOF, whatever its status, if a retry fails
+		// while it sends again what was sent before. The stream itself knows.
+		if err = s.ClientStream.RecvMsg(m); err != io.EOF { //nolint:errorlint // the word for success is io.EOF itself
+			s.ledger.takeBack(FromContext(s.Context()))
+		}
+	}
 	if err == nil && !s.oneReply {
 		return nil
 	}

@@ -303,6 +303,13 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 	return tell
 }
 
+// retried tells whether the RPC has had more than one attempt.
+func (l *Ledger) retried() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rare != nil && len(l.rare.later) > 0
+}
+
 // result ends the RPC, and returns what its caller is told instead of err.
 func (l *Ledger) result(err error) error {
 	l.finish(err)

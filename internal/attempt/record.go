@@ -264,3 +264,17 @@ type Hooks struct {
 	// attempt.
 	Started func(l *Ledger, opts []grpc.CallOption) []grpc.CallOption
 }
+
+// takeBack takes back that an attempt was a success, which gRPC-Go has told the
+// recorder, so that rpcOver writes what it was.
+func (l *Ledger) takeBack(a *Attempt) {
+	if l.recorder == nil || a == nil {
+		return
+	}
+	l.recorder.mu.Lock()
+	defer l.recorder.mu.Unlock()
+	l.recorder.written = 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.succeeded = false
+}

@@ -1,0 +1,79 @@
+package composite_test
+
+import (
+	"io"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// TestSendAfterTheLastFailure has a client send until its RPC has failed for good.
+// It is told io.EOF, as gRPC promises, and what the server said when it receives.
+func TestSendAfterTheLastFailure(t *testing.T) {
+	t.Parallel()
+	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(startScripted(t, "U U")...), Attempts: 2})
+	stream, err := sendUntil(t, cc, "an error", func() bool { return false })
+	if err != io.EOF { //nolint:errorlint // what this is about
+		t.Errorf("Send: %v: want io.EOF itself", err)
+	}
+	_, err = stream.Recv()
+	checkError(t, err, codes.Unavailable, "scripted", "attempt 1 a", "attempt 2 b")
+}
+
+// TestRetryThatFailsWhileItSends has a first cluster whose server takes all that
+// the client sends before it fails, and a second one whose server fails before it
+// takes anything: gRPC-Go notices that while it sends again what was sent before.
+func TestRetryThatFailsWhileItSends(t *testing.T) {
+	const messages, size = 4, 60_000 // more than a stream's window, less than what gRPC-Go keeps for a retry
+	for _, tc := range []struct {
+		name string
+		code codes.Code // of the second server
+	}{
+		{"not retryable", codes.DataLoss},
+		{"no attempts left", codes.Unavailable},
+	} {
+		for kind, call := range map[string]func(stream grpc.ClientStream) error{
+			"client stream": func(stream grpc.ClientStream) error {
+				_, err := (&grpc.GenericClientStream[testpb.StreamingInputCallRequest, testpb.StreamingInputCallResponse]{ClientStream: stream}).CloseAndRecv()
+				return err
+			},
+			"bidi": func(stream grpc.ClientStream) error {
+				return stream.RecvMsg(&testpb.StreamingOutputCallResponse{})
+			},
+		} {
+			t.Run(tc.name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				sent := make(chan struct{})
+				a, b := testkit.Start(t, "a", grpc.InitialWindowSize(1<<20)), testkit.Start(t, "b")
+				a.Respond(func(int, testkit.Call) testkit.Reply {
+					<-sent
+					return testkit.U
+				})
+				b.Script(fails(tc.code))
+				cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a, b), Attempts: 2})
+				var trail composite.Trail
+				method := map[string]string{
+					"client stream": testpb.TestService_StreamingInputCall_FullMethodName,
+					"bidi":          testpb.TestService_FullDuplexCall_FullMethodName,
+				}[kind]
+				stream, err := cc.NewStream(testkit.Context(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: kind == "bidi"}, method, composite.RecordTrail(&trail))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range messages {
+					if err := stream.SendMsg(&testpb.StreamingInputCallRequest{Payload: &testpb.Payload{Body: make([]byte, size)}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				close(sent)
+				checkError(t, call(stream), tc.code, "scripted", "attempt 2 b")
+				checkStory(t, trail, "1 a Unavailable; 2 b "+tc.code.String(), a, b)
+			})
+		}
+	}
+}
