@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,12 +58,22 @@ func Start(t testing.TB, c Config) *Envoy {
 	return e
 }
 
-// Conn is a channel to Envoy that makes no retries of its own. A call says with
-// [Via] which route it takes.
-func (e *Envoy) Conn() *grpc.ClientConn { return e.cc }
+// Route returns a channel to Envoy whose calls take the route of that name. It
+// makes no retries of its own.
+func (e *Envoy) Route(name string) grpc.ClientConnInterface { return route{e.cc, name} }
 
-// Via has a call take a route.
-func Via(route string) grpc.CallOption { return grpc.CallAuthority(route) }
+type route struct {
+	cc   *grpc.ClientConn
+	name string
+}
+
+func (r route) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return r.cc.Invoke(ctx, method, args, reply, append(opts, grpc.CallAuthority(r.name))...)
+}
+
+func (r route) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return r.cc.NewStream(ctx, desc, method, append(opts, grpc.CallAuthority(r.name))...)
+}
 
 // CheckAlive fails the test if Envoy has ended, which a call takes for a failure
 // of the server.

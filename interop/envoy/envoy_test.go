@@ -27,7 +27,7 @@ func TestHosts(t *testing.T) {
 	})
 	want := func(want string) {
 		t.Helper()
-		got, err := testkit.Unary(testkit.Context(t), e.Conn(), envoy.Via("test"))
+		got, err := testkit.Unary(testkit.Context(t), e.Route("test"))
 		if err != nil || got != want {
 			t.Errorf("answer from %q, %v: want %s", got, err, want)
 		}
@@ -39,7 +39,7 @@ func TestHosts(t *testing.T) {
 	e.SetHosts(t, "a")
 	want("b")
 	e.SetHosts(t, "b")
-	if _, err := testkit.Unary(testkit.Context(t), e.Conn(), envoy.Via("test")); status.Code(err) != codes.Unavailable {
+	if _, err := testkit.Unary(testkit.Context(t), e.Route("test")); status.Code(err) != codes.Unavailable {
 		t.Errorf("without hosts: %v: want UNAVAILABLE", err)
 	}
 	e.SetHosts(t, "a", a.Addr)

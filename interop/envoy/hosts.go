@@ -1,11 +1,13 @@
 package envoy
 
 import (
+	"context"
 	"encoding/json"
 	"net/netip"
 	"os"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -28,15 +30,17 @@ func (e *Envoy) SetHosts(t testing.TB, cluster string, hosts ...string) {
 // probeName is the route that leads to a cluster alone.
 func probeName(cluster string) string { return "probe." + cluster }
 
-// ProbeMethod is a method that no server has, so that a call of it tells whether
-// it came to a server, and the server does not notice.
-const ProbeMethod = "/probe/Probe"
+// Probe calls a method that no server has, and returns its error: UNIMPLEMENTED if
+// the call came to a server, which does not count it.
+func Probe(ctx context.Context, cc grpc.ClientConnInterface) error {
+	return cc.Invoke(ctx, "/probe/Probe", &emptypb.Empty{}, &emptypb.Empty{})
+}
 
 // hasHosts asks by a call, which comes to the thread that all calls come to: the
 // admin interface would say what another thread knows.
 func (e *Envoy) hasHosts(t testing.TB, cluster string) bool {
 	t.Helper()
-	err := e.cc.Invoke(testkit.Context(t), ProbeMethod, &emptypb.Empty{}, &emptypb.Empty{}, Via(probeName(cluster)))
+	err := Probe(testkit.Context(t), e.Route(probeName(cluster)))
 	switch status.Code(err) {
 	case codes.Unimplemented:
 		return true

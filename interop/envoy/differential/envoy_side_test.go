@@ -127,7 +127,7 @@ func (e envoySide) run(t testing.TB, i int, s scenario) []outcome {
 	var outcomes []outcome
 	for _, c := range s.calls {
 		e.setHosts(t, i, c.hosts)
-		outcomes = append(outcomes, e.servers.call(testkit.Context(t), e.envoy.Conn(), c, envoy.Via(routeName(i))))
+		outcomes = append(outcomes, e.servers.call(testkit.Context(t), e.envoy.Route(routeName(i)), c))
 	}
 	return outcomes
 }

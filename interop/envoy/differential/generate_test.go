@@ -53,7 +53,7 @@ func (g generator) scenario(id int) scenario {
 	for i := range 1 + g.IntN(4) {
 		c := call{replies: make(map[string][]reply), hosts: make(map[string]int)}
 		if !hanging && g.one(3) {
-			c.kind = kind(1 + g.IntN(3))
+			c.kind, c.slow, c.large = kind(1+g.IntN(3)), g.one(3), g.one(3)
 		}
 		for _, name := range s.names() {
 			for range 1 + g.IntN(3) {

@@ -1,7 +1,6 @@
 package differential
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -150,11 +148,7 @@ func (o *ourSide) setHosts(t testing.TB, name string, n int) {
 		return
 	}
 	testkit.Eventually(t, "cluster "+name+" has a host", func() bool {
-		return status.Code(o.probe(testkit.Context(t), name)) == codes.Unimplemented
+		err := envoy.Probe(composite.WithClusters(testkit.Context(t), name), o.cc)
+		return status.Code(err) == codes.Unimplemented
 	})
-}
-
-// probe makes a call to one cluster that servers do not notice.
-func (o *ourSide) probe(ctx context.Context, name string) error {
-	return o.cc.Invoke(composite.WithClusters(ctx, name), envoy.ProbeMethod, &emptypb.Empty{}, &emptypb.Empty{})
 }

@@ -35,6 +35,8 @@ func smaller(s scenario) []scenario {
 	for i := range s.calls {
 		add(func(c *scenario) { c.dropCall(i) })
 		add(func(c *scenario) { c.calls[i].kind = unary })
+		add(func(c *scenario) { c.calls[i].slow = false })
+		add(func(c *scenario) { c.calls[i].large = false })
 		for name, replies := range s.calls[i].replies {
 			add(func(c *scenario) { c.calls[i].replies[name] = []reply{{}} })
 			add(func(c *scenario) { c.calls[i].replies[name] = replies[:1] })

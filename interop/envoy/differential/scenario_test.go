@@ -28,6 +28,8 @@ type scenario struct {
 // call is an RPC.
 type call struct {
 	kind    kind
+	slow    bool           // a stream from the client waits before it sends
+	large   bool           // what it sends does not fit into a stream's window
 	hosts   map[string]int // that change before it
 	replies map[string][]reply
 }
@@ -133,6 +135,12 @@ func (s scenario) size() int {
 	}
 	for _, c := range s.calls {
 		size += 50 + 5*len(c.hosts) + int(c.kind)
+		if c.slow {
+			size++
+		}
+		if c.large {
+			size++
+		}
 		for _, list := range c.replies {
 			for _, r := range list {
 				size += 2
@@ -165,6 +173,12 @@ func (c call) String() string {
 		parts = append(parts, fmt.Sprintf("%s: %v", name, c.replies[name]))
 	}
 	text := fmt.Sprintf("%v, replies %s", c.kind, strings.Join(parts, "; "))
+	if c.slow {
+		text = "slow " + text
+	}
+	if c.large {
+		text = "large " + text
+	}
 	if len(c.hosts) > 0 {
 		text = "hosts now " + hostsText(c.hosts) + "; " + text
 	}

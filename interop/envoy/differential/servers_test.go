@@ -2,13 +2,13 @@ package differential
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -95,53 +95,53 @@ func (o outcome) String() string {
 }
 
 // call makes a call, which follows its own script.
-func (s *servers) call(ctx context.Context, cc grpc.ClientConnInterface, c call, opts ...grpc.CallOption) outcome {
+func (s *servers) call(ctx context.Context, cc grpc.ClientConnInterface, c call) outcome {
 	script := &script{replies: c.replies, seen: make(map[string]int)}
 	id := fmt.Sprint(s.last.Add(1))
 	s.scripts.Store(id, script)
 	defer s.scripts.Delete(id)
-	err := c.kind.run(metadata.AppendToOutgoingContext(ctx, scriptKey, id), testpb.NewTestServiceClient(cc), opts)
+	err := c.run(metadata.AppendToOutgoingContext(ctx, scriptKey, id), testpb.NewTestServiceClient(cc))
 	script.mu.Lock()
 	defer script.mu.Unlock()
 	return outcome{hits: script.hits, code: status.Code(err), message: status.Convert(err).Message()}
 }
 
-// run makes an RPC to its end.
-func (k kind) run(ctx context.Context, client testpb.TestServiceClient, opts []grpc.CallOption) error {
-	switch k {
+// run makes the RPC to its end.
+func (c call) run(ctx context.Context, client testpb.TestServiceClient) error {
+	switch c.kind {
 	case serverStream:
 		stream, err := client.StreamingOutputCall(ctx, &testpb.StreamingOutputCallRequest{
 			ResponseParameters: []*testpb.ResponseParameters{{}},
-		}, opts...)
+		})
 		if err != nil {
 			return err
 		}
 		return drain(stream.Recv)
 	case clientStream:
-		stream, err := client.StreamingInputCall(ctx, opts...)
+		stream, err := client.StreamingInputCall(ctx)
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(&testpb.StreamingInputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
+		if err := send(c, stream.Send, &testpb.StreamingInputCallRequest{Payload: c.payload()}); err != nil {
 			return err
 		}
 		_, err = stream.CloseAndRecv()
 		return err
 	case bidi:
-		return runBidi(ctx, client, opts)
+		return c.runBidi(ctx, client)
 	default:
-		_, err := client.UnaryCall(ctx, &testpb.SimpleRequest{}, opts...)
+		_, err := client.UnaryCall(ctx, &testpb.SimpleRequest{})
 		return err
 	}
 }
 
 // runBidi half-closes only when it has a response.
-func runBidi(ctx context.Context, client testpb.TestServiceClient, opts []grpc.CallOption) error {
-	stream, err := client.FullDuplexCall(ctx, opts...)
+func (c call) runBidi(ctx context.Context, client testpb.TestServiceClient) error {
+	stream, err := client.FullDuplexCall(ctx)
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
+	if err := send(c, stream.Send, &testpb.StreamingOutputCallRequest{Payload: c.payload()}); err != nil {
 		return err
 	}
 	if _, err := stream.Recv(); err != nil {
@@ -153,10 +153,37 @@ func runBidi(ctx context.Context, client testpb.TestServiceClient, opts []grpc.C
 	return drain(stream.Recv)
 }
 
+// messages is how many a client sends on a stream. If they are large they are more
+// than a stream's window, and less than what gRPC-Go keeps for a retry.
+const messages, largeMessage = 3, 60_000
+
+func (c call) payload() *testpb.Payload {
+	if !c.large {
+		return nil
+	}
+	return &testpb.Payload{Body: make([]byte, largeMessage)}
+}
+
+// send sends a stream's messages. io.EOF is the word for an error that receiving
+// tells.
+func send[M any](c call, send func(M) error, m M) error {
+	for range messages {
+		if c.slow {
+			time.Sleep(2 * time.Millisecond) // not to wait for something, but to be late
+		}
+		if err := send(m); err == io.EOF { //nolint:errorlint // what gRPC promises is io.EOF itself
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // drain receives to the end.
 func drain(recv func() (*testpb.StreamingOutputCallResponse, error)) error {
 	for {
-		if _, err := recv(); errors.Is(err, io.EOF) {
+		if _, err := recv(); err == io.EOF { //nolint:errorlint // gRPC's word for success is io.EOF itself
 			return nil
 		} else if err != nil {
 			return err
