@@ -27,6 +27,8 @@ func TestConnectionRefused(t *testing.T) {
 	service := s.service(3, nil)
 	service.Clusters = append([]testkit.Cluster{{Name: "dead", Target: "passthrough:///" + testkit.ClosedPort}}, service.Clusters...)
 	s.check(t, "ours", ours(t, service), "2/1", codes.OK)
+	service.More = map[string]any{"progression": "NEXT_CLUSTER"}
+	s.check(t, "ours, without a second try", ours(t, service), "1/1", codes.OK)
 	service.Attempts = 0
 	s[0].Script(testkit.OK)
 	s.check(t, "ours, without a retry policy", ours(t, service), "1/0", codes.OK)
