@@ -25,6 +25,8 @@ func (c *cluster) settleLocked() {
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
 		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
+		// A policy of xDS gets an empty list, and has endpoints all the same.
+		facts.Empty = c.empty && len(ch.subConns) == 0
 	}
 	switch {
 	case state == connectivity.Ready:

@@ -66,6 +66,16 @@ func (c *transportCredentials) Info() credentials.ProtocolInfo {
 	return info
 }
 
+// UsesXDS tells gRPC's xDS policies to hand on what the control plane says of TLS,
+// if any entry has a use for that. The others never look at it.
+func (c *transportCredentials) UsesXDS() bool {
+	uses := func(creds credentials.TransportCredentials) bool {
+		x, ok := creds.(interface{ UsesXDS() bool })
+		return ok && x.UsesXDS()
+	}
+	return uses(c.fallback) || slices.ContainsFunc(slices.Collect(maps.Values(c.byCluster)), uses)
+}
+
 // Clone returns credentials with clones of all entries.
 func (c *transportCredentials) Clone() credentials.TransportCredentials {
 	clone := &transportCredentials{byCluster: make(map[string]credentials.TransportCredentials, len(c.byCluster)), unknown: c.unknown}
