@@ -17,6 +17,9 @@ type Config struct {
 	Routes   []Route
 	// SkipClustersWithoutHosts is the runtime feature of that name.
 	SkipClustersWithoutHosts bool
+	// More holds fields of Envoy's Bootstrap message, in place of those that the
+	// others make. One listener has to come of it.
+	More JSON
 }
 
 // Cluster is a cluster of hosts, or a composite cluster if it has a list.
@@ -65,7 +68,7 @@ func (c Config) bootstrap(dir string) JSON {
 	for _, route := range c.Routes {
 		hosts = append(hosts, route.virtualHost())
 	}
-	return JSON{
+	message := JSON{
 		"admin": JSON{"address": loopback()},
 		"layered_runtime": JSON{"layers": []JSON{{
 			"name": "features", "static_layer": JSON{skipFlag: c.SkipClustersWithoutHosts},
@@ -78,6 +81,10 @@ func (c Config) bootstrap(dir string) JSON {
 			"clusters":  clusters,
 		},
 	}
+	for k, v := range c.More {
+		message[k] = v
+	}
+	return message
 }
 
 func loopback() JSON {
