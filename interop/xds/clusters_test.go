@@ -135,7 +135,7 @@ func TestRoutedCluster(t *testing.T) {
 }
 
 // TestUnderTwoNames has a cluster of xDS twice in the list, which is two clusters to
-// the policy. The second must not wait for news that never come.
+// the policy.
 func TestUnderTwoNames(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, "a", "b")

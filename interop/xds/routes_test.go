@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -117,11 +120,70 @@ func TestRoutesByMethod(t *testing.T) {
 func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, "a", "b")
-	m.change(t, func(r *resources) { r.put(newRoutes("a", retry(1, "deadline-exceeded"))) })
-	cc := m.dial(t, configured(`{"name":"a","attemptTimeout":"0.05s"}`, `{"name":"b"}`))
-	expect(t, cc, "a")
+	policy := retry(1, "deadline-exceeded")
+	policy.PerTryTimeout = durationpb.New(50 * time.Millisecond)
+	m.change(t, func(r *resources) { r.put(newRoutes("a", policy)) })
 	m.backends["a"].Script(testkit.Reply{Hang: true})
+	cc := m.dial(t, configured(`{"name":"a","attemptTimeout":"0.05s"}`, `{"name":"b"}`))
 	expect(t, cc, "a b")
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var trail composite.Trail
+	_, err := testkit.Unary(ctx, m.dial(t, patient("a", "b")), composite.RecordTrail(&trail))
+	if got := trailText(trail); got != "a" || status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("without attemptTimeout the call went %q, error %v: want a alone until the RPC's deadline", got, err)
+	}
+}
+
+// TestHashPolicyOfTheRoute has a header choose the host within each cluster.
+func TestHashPolicyOfTheRoute(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, "a", "b")
+	routes := newRoutes("a", retry(1, "unavailable"))
+	routes.GetVirtualHosts()[0].GetRoutes()[0].GetRoute().HashPolicy = []*route.RouteAction_HashPolicy{{
+		PolicySpecifier: &route.RouteAction_HashPolicy_Header_{Header: &route.RouteAction_HashPolicy_Header{HeaderName: "user"}},
+	}}
+	hosts := make(map[string][]*testkit.Backend)
+	for _, name := range []string{"a", "b"} {
+		for range 4 {
+			hosts[name] = append(hosts[name], testkit.Start(t, fmt.Sprint(name, len(hosts[name]))))
+		}
+	}
+	m.change(t, func(r *resources) {
+		r.put(routes)
+		for name, list := range hosts {
+			c := newCluster(name)
+			c.LbPolicy = cluster.Cluster_RING_HASH
+			r.put(c, newEndpoints(t, name, list))
+		}
+	})
+	cc := m.dial(t, patient("a", "b"))
+	answers := func(user string) map[string]bool {
+		names := make(map[string]bool)
+		ctx := metadata.AppendToOutgoingContext(testkit.Context(t), "user", user)
+		for range 20 {
+			name, err := testkit.Unary(ctx, cc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[name] = true
+		}
+		return names
+	}
+	for _, user := range []string{"x", "y"} {
+		if got := answers(user); len(got) != 1 {
+			t.Errorf("answers for one user from %v: want one host", got)
+		}
+	}
+	for _, host := range hosts["a"] {
+		host.Script(testkit.U)
+	}
+	for _, user := range []string{"x", "y"} {
+		if got := answers(user); len(got) != 1 {
+			t.Errorf("answers for one user of the next cluster from %v: want one host", got)
+		}
+	}
 }
 
 // TestFaultInjection has the listener abort calls, or delay them. gRPC does so once

@@ -26,13 +26,22 @@ type clientConn struct {
 
 	text   string // of result
 	result *serviceconfig.ParseResult
-	fresh  bool // result has yet to be delivered to the policy
 }
 
 // ParseServiceConfig is called with the generated service config, or with an empty
 // one when the listener or the route is missing: that goes through, and its policy
 // is the one to which the resolver then reports the error.
 func (c *clientConn) ParseServiceConfig(text string) *serviceconfig.ParseResult {
+	routed, ok := routedClusters(text)
+	if !ok {
+		return c.ClientConn.ParseServiceConfig(text)
+	}
+	return c.withRouted(routed)
+}
+
+// routedClusters returns the clusters in a generated service config, if that has a
+// policy at all.
+func routedClusters(text string) (routed map[string]bool, ok bool) {
 	var generated struct {
 		LoadBalancingConfig []map[string]struct {
 			Children map[string]struct {
@@ -40,11 +49,9 @@ func (c *clientConn) ParseServiceConfig(text string) *serviceconfig.ParseResult 
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &generated); err != nil || generated.LoadBalancingConfig == nil {
-		c.fresh = true // the policy is closed, and will be built anew
-		return c.ClientConn.ParseServiceConfig(text)
-	}
-	routed := make(map[string]bool)
+	// What has another form names no cluster that is known of.
+	_ = json.Unmarshal([]byte(text), &generated)
+	routed = make(map[string]bool)
 	for _, policy := range generated.LoadBalancingConfig {
 		for _, manager := range policy {
 			for _, child := range manager.Children {
@@ -54,7 +61,7 @@ func (c *clientConn) ParseServiceConfig(text string) *serviceconfig.ParseResult 
 			}
 		}
 	}
-	return c.withRouted(routed)
+	return routed, generated.LoadBalancingConfig != nil
 }
 
 // withRouted returns the service config for the clusters of the target, given
@@ -66,21 +73,9 @@ func (c *clientConn) withRouted(routed map[string]bool) *serviceconfig.ParseResu
 		return &serviceconfig.ParseResult{Err: fmt.Errorf("must be JSON: %w", err)}
 	}
 	if string(text) != c.text {
-		c.text, c.result, c.fresh = string(text), c.ClientConn.ParseServiceConfig(string(text)), true
+		c.text, c.result = string(text), c.ClientConn.ParseServiceConfig(string(text))
 	}
 	return c.result
-}
-
-// UpdateState delivers a state, and the first one with a new policy twice: to a
-// cluster that it has not seen, gRPC's policy only subscribes, and if somebody else
-// has subscribed before, no other state may follow.
-func (c *clientConn) UpdateState(state resolver.State) error {
-	err := c.ClientConn.UpdateState(state)
-	if c.fresh && state.Attributes != nil {
-		c.fresh = false
-		err = c.ClientConn.UpdateState(state)
-	}
-	return err
 }
 
 // fill returns a config of the policy in which each entry without a target and a

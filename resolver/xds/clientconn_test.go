@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 )
@@ -14,17 +13,11 @@ import (
 type channel struct {
 	resolver.ClientConn
 	parsed []string
-	states []resolver.State
 }
 
 func (c *channel) ParseServiceConfig(text string) *serviceconfig.ParseResult {
 	c.parsed = append(c.parsed, text)
 	return &serviceconfig.ParseResult{}
-}
-
-func (c *channel) UpdateState(s resolver.State) error {
-	c.states = append(c.states, s)
-	return nil
 }
 
 // routesTo is the service config that gRPC's xDS resolver generates for routes to
@@ -60,6 +53,8 @@ func TestServiceConfig(t *testing.T) {
 			`{"clusters":[{"name":"n","childPolicy":[{"composite":{"clusters":[{"name":"a","childPolicy":[{"cds_experimental":{"cluster":"a","isDynamic":false}}]}]}}]}]}`},
 		{"routes by a plugin", `{"clusters":[{"name":"a"}]}`, `{"loadBalancingConfig":[{"xds_cluster_manager_experimental":{"children":{"cluster_specifier_plugin:p":{"childPolicy":[{"rls_experimental":{}}]}}}}]}`,
 			`{"clusters":[{"name":"a","childPolicy":[{"cds_experimental":{"cluster":"a","isDynamic":true}}]}]}`},
+		{"routes by a plugin whose config is not known", `{"clusters":[{"name":"a"},{"name":"b"}]}`, `{"loadBalancingConfig":[{"xds_cluster_manager_experimental":{"children":{"x":{"childPolicy":[{"x":{"cluster":1}}]},"y":{"childPolicy":[{"cds_experimental":{"cluster":"b"}}]}}}}]}`,
+			`{"clusters":[{"name":"a","childPolicy":[{"cds_experimental":{"cluster":"a","isDynamic":true}}]},{"name":"b","childPolicy":[{"cds_experimental":{"cluster":"b","isDynamic":false}}]}]}`},
 		{"a policy that is not known", `{"clusters":[{"name":"a"}]}`, `{"loadBalancingConfig":[{"of_the_future":{}}]}`,
 			`{"clusters":[{"name":"a","childPolicy":[{"cds_experimental":{"cluster":"a","isDynamic":true}}]}]}`},
 	} {
@@ -86,35 +81,25 @@ func TestServiceConfig(t *testing.T) {
 	}
 }
 
-// TestStates has states delivered once, but for the first with a new policy, and the
-// same policy parsed once.
-func TestStates(t *testing.T) {
+// TestPolicyIsParsedOnce has the same policy parsed once, whatever else the routes
+// say, and the empty config of a listener that is gone passed on.
+func TestPolicyIsParsedOnce(t *testing.T) {
 	t.Parallel()
 	ch := new(channel)
 	c := &clientConn{ClientConn: ch, spec: &spec{policy: map[string]any{"clusters": []any{map[string]any{"name": "a"}}}}}
-	state := func(text string, attrs *attributes.Attributes) {
-		_ = c.UpdateState(resolver.State{ServiceConfig: c.ParseServiceConfig(text), Attributes: attrs})
-	}
-	attrs := attributes.New("key", "value")
 	for _, step := range []struct {
-		name           string
-		text           string
-		attrs          *attributes.Attributes
-		parsed, states int // in all
+		name, text string
+		parsed     int // in all
 	}{
-		{"the first", routesTo("x"), attrs, 1, 2},
-		{"the second", routesTo("x", "y"), attrs, 1, 3},
-		{"the routes name the cluster", routesTo("a"), attrs, 2, 5},
-		{"again", routesTo("a", "b"), attrs, 2, 6},
-		{"the listener is gone", "{}", nil, 3, 7},
-		{"the listener is back", routesTo("a"), attrs, 3, 9},
+		{"the first", routesTo("x"), 1},
+		{"the second", routesTo("x", "y"), 1},
+		{"the routes name the cluster", routesTo("a"), 2},
+		{"again", routesTo("a", "b"), 2},
+		{"the listener is gone", "{}", 3},
+		{"the listener is back", routesTo("a"), 3},
 	} {
-		state(step.text, step.attrs)
-		if len(ch.parsed) != step.parsed || len(ch.states) != step.states {
-			t.Errorf("%s: %d parsed, %d states: want %d and %d", step.name, len(ch.parsed), len(ch.states), step.parsed, step.states)
-		}
-		if got := ch.states[len(ch.states)-1].Attributes; got != step.attrs {
-			t.Errorf("%s: attributes %v: want %v", step.name, got, step.attrs)
+		if result := c.ParseServiceConfig(step.text); result == nil || len(ch.parsed) != step.parsed {
+			t.Errorf("%s: %v, %d parsed: want %d", step.name, result, len(ch.parsed), step.parsed)
 		}
 	}
 	if ch.parsed[2] != "{}" {

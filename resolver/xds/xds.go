@@ -43,42 +43,52 @@
 //
 // # Limits
 //
-// These are gRPC-Go's, or follow from how the policy is put in:
+// These are gRPC-Go's (1.85), or follow from how the policy is put in:
 //
 //   - The clusters cannot come from an Envoy composite cluster: gRPC's xDS client
-//     rejects a Cluster resource of any type but EDS, LOGICAL_DNS and
-//     envoy.clusters.aggregate ("unsupported cluster type"), and has no public way
-//     to add one or to read what was rejected. Do not serve such a resource to gRPC
-//     clients: an aggregate cluster of it is lost, too, and some control planes send
-//     it over and over. The list is in the target instead. A control plane can
-//     deliver it as a custom policy (gRFC A52), without this package; see below.
-//   - What the routes name as clusters is not used, weights included. A route that
-//     matches is still needed, and its cluster must exist: gRPC waits for it, up to
-//     15 seconds, before the first RPC. Name the first of the list.
+//     rejects such a Cluster resource, for its lb_policy CLUSTER_PROVIDED, and without
+//     that for its type, which may be EDS, LOGICAL_DNS or an aggregate cluster. What
+//     is rejected cannot be read, and no type can be added. Do not serve one to gRPC
+//     clients: some control planes, go-control-plane's among them, send it again and
+//     again without a pause. So the list is in the target; a control plane that is to
+//     name the clusters has another way, see below.
+//   - The clusters that routes name are not used, weights included. A route that
+//     matches is needed all the same, and its cluster must exist: gRPC waits for it,
+//     up to 15 seconds, before the first RPC. Name the first of the list.
 //   - A listed cluster that the control plane does not have counts as connecting
-//     until connectTimeout (default 1s) and as having no host from then on; the
-//     cause is in RPCs' errors only when gRPC gives up on it, after 15 seconds. One
-//     that is deleted has no host at once.
+//     until connectTimeout (default 1s), and then as having no host. Its error is
+//     known when gRPC gives up on it, after 15 seconds. One that is deleted has no
+//     host at once. While the control plane is away all stays as it was.
 //   - A full circuit breaker and a drop_overload end the RPC, as gRPC defines:
-//     maxRequests of the config goes to the next cluster instead.
-//   - Fault injection happens once for an RPC, before its first attempt: an abort
-//     is not retried, and no cluster is tried.
-//   - Hash policies and auto_host_rewrite of the route hold for all clusters.
-//     Session affinity by cookie names a cluster, and is not passed on.
+//     maxRequests of the config has the next cluster take it instead. gRPC counts for
+//     the whole process, by the cluster's name and its EDS service name.
+//   - Faults are injected once for an RPC, before its first attempt: an abort is not
+//     retried, and no cluster is tried.
+//   - TLS by the control plane needs gRPC's xDS credentials, which may be an entry or
+//     the fallback of composite.NewTransportCredentials. Of the fields that name
+//     servers gRPC reads match_subject_alt_names alone: with match_typed_subject_alt_names
+//     any certificate of the right authority will do.
+//   - A cluster of xDS that is listed under two names must not be lazy: once it is
+//     subscribed to, gRPC's policy learns of it only with its next change.
 //   - A service config that the program gives by
-//     [google.golang.org/grpc.WithDefaultServiceConfig] is not used, as on any
-//     xDS channel.
+//     [google.golang.org/grpc.WithDefaultServiceConfig] is not used.
+//     [google.golang.org/grpc.WithDisableServiceConfig] is an error.
 //
 // # Clusters named by the control plane
 //
-// A Cluster may carry the policy as its load_balancing_policy, an
-// xds.type.v3.TypedStruct of the type_url "type.googleapis.com/composite" whose
-// value is the config, each entry with a cds_experimental child ("isDynamic": true).
-// Programs that import balancer/composite then use it with the plain target
-// "xds:///NAME". That Cluster needs an endpoint, of which no use is made. Its
-// circuit breaker counts the attempts on all clusters, and its TLS settings, or that
-// it has none, hold for all of them in place of their own: so this is for meshes
-// whose clusters share them.
+// A Cluster may carry the policy as its load_balancing_policy (gRFC A52), as an
+// xds.type.v3.TypedStruct with the type_url "type.googleapis.com/composite", whose
+// value is the config; each entry has the child policy
+//
+//	{"cds_experimental": {"cluster": "NAME", "isDynamic": true}}
+//
+// Programs that import balancer/composite, use composite.DialOptions, and dial the
+// plain target "xds:///NAME" fail over then, over clusters that the control plane
+// names and changes, for the routes that go to that Cluster. This package is not
+// needed for it. Two limits come with it: the Cluster must always have an endpoint, of
+// which no use is made; and its own circuit breaker and TLS settings hold for all
+// clusters of the list, the latter in place of theirs. Without TLS settings of its own
+// the clusters get none: xDS credentials then fall back to what they have for that.
 package xds
 
 import (
