@@ -27,7 +27,7 @@ var schemeWithSlash = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*):/`)
 // refusedSchemes are those whose resolvers deliver a service config and nothing
 // that a cluster could use, with what to do instead.
 var refusedSchemes = map[string]string{
-	"xds":           `must not be an "xds:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
+	"xds":           `must not be an "xds:" target, whose state is a service config, which a cluster cannot use: make "composite-xds:///NAME?clusters=..." the channel's target (package resolver/xds), or name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
 	"google-c2p":    `must not be a "google-c2p:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`,
 	"composite-xds": `must not be a "composite-xds:" target, whose state is a service config, which a cluster cannot use: make it the channel's target, with this list in its query: composite-xds:///NAME?config=...`,
 	"composite":     `must not be a "composite:" target, whose state is a service config, which a cluster cannot use: list its clusters here, or nest them with "childPolicy": [{"composite": {...}}]`,

@@ -60,12 +60,8 @@ func TestClusterLosesItsEndpoints(t *testing.T) {
 	for range 2 {
 		m.change(t, func(r *resources) { r.put(newEndpoints(t, "a")) })
 		await(t, cc, "-a b")
-		var trail composite.Trail
-		if _, err := testkit.Unary(testkit.Context(t), cc, composite.RecordTrail(&trail)); err != nil {
-			t.Fatal(err)
-		}
-		if got := trail.Attempts[0].Skipped[0].Reason; got != "no_endpoints" {
-			t.Errorf("a is passed over for %s: want no_endpoints", got)
+		if got := skip(t, cc); got.Reason != "no_endpoints" {
+			t.Errorf("a is passed over for %s: want no_endpoints", got.Reason)
 		}
 		m.change(t, func(r *resources) { r.put(newEndpoints(t, "a", []*testkit.Backend{m.backends["a"]})) })
 		await(t, cc, "a")
@@ -96,13 +92,22 @@ func TestReasonOfAStoppedServer(t *testing.T) {
 	expect(t, cc, "a")
 	m.backends["a"].Stop()
 	await(t, cc, "-a b")
+	if got := skip(t, cc); got.Reason != "transient_failure" || got.Err == nil {
+		t.Errorf("a is passed over for %s, %v: want transient_failure, and why", got.Reason, got.Err)
+	}
+}
+
+// skip makes a call that passes a cluster over on its first attempt, and says why.
+func skip(t testing.TB, cc grpc.ClientConnInterface) composite.Skip {
+	t.Helper()
 	var trail composite.Trail
 	if _, err := testkit.Unary(testkit.Context(t), cc, composite.RecordTrail(&trail)); err != nil {
 		t.Fatal(err)
 	}
-	if got := trail.Attempts[0].Skipped[0]; got.Reason != "transient_failure" || got.Err == nil {
-		t.Errorf("a is passed over for %s, %v: want transient_failure, and why", got.Reason, got.Err)
+	if len(trail.Attempts) == 0 || len(trail.Attempts[0].Skipped) == 0 {
+		t.Fatalf("nothing is passed over: %+v", trail.Attempts)
 	}
+	return trail.Attempts[0].Skipped[0]
 }
 
 // TestRoutedCluster lists what the route names as well, alone and in any place. gRPC

@@ -145,7 +145,7 @@ var rejected = []struct{ name, input, want string }{
 
 	{"scheme without a resolver", "composite:///a,b=nowhere:///x", `cluster 2: "b=nowhere:///x": must have a scheme that a resolver is registered for, and none is for "nowhere"`},
 	{"bad escape in the cluster's own target", "composite:///a=passthrough:///%25zz", `cluster 1: "a=passthrough:///%25zz": must be a target URI, such as "dns:///host:port": invalid URL escape "%zz"`},
-	{"xds", "composite:///a=xds:///x", `cluster 1: "a=xds:///x": must not be an "xds:" target, whose state is a service config, which a cluster cannot use: name the cluster's endpoints by another scheme, such as "dns:///host:port"`},
+	{"xds", "composite:///a=xds:///x", `cluster 1: "a=xds:///x": must not be an "xds:" target, whose state is a service config, which a cluster cannot use: make "composite-xds:///NAME?clusters=..." the channel's target (package resolver/xds), or name the cluster's endpoints by another scheme, such as "dns:///host:port"`},
 	{"composite", "composite:///composite:///x", `cluster 1: "composite:///x": must not be a "composite:" target, whose state is a service config, which a cluster cannot use: list its clusters here, or nest them with "childPolicy": [{"composite": {...}}]`},
 
 	{"65 clusters", "composite:///a" + strings.Repeat(",a", 64), `65 attempts, for 65 clusters: must be at most 64 in all`},
