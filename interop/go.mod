@@ -11,6 +11,7 @@ require (
 	github.com/grpc-composite/grpc-composite v0.0.0-00010101000000-000000000000
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	go.yaml.in/yaml/v3 v3.0.5
+	github.com/miekg/dns v1.1.73
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )

@@ -36,8 +36,14 @@ var hasLoopbacks = sync.OnceValue(func() bool {
 // StartOn is Start for a server on a loopback address.
 func StartOn(t testing.TB, name, host string, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
+	return StartAt(t, name, net.JoinHostPort(host, "0"), opts...)
+}
+
+// StartAt is Start for a server on an address with its port.
+func StartAt(t testing.TB, name, addr string, opts ...grpc.ServerOption) *Backend {
+	t.Helper()
 	b := &Backend{Name: name, opts: opts}
-	b.listen(t, net.JoinHostPort(host, "0"))
+	b.listen(t, addr)
 	t.Cleanup(b.Stop)
 	return b
 }
