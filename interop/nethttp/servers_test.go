@@ -90,18 +90,21 @@ func grpcHandler(b *testkit.Backend) (http.Handler, func()) {
 }
 
 // connectHandler serves by connect-go's handlers.
-func connectHandler(b *testkit.Backend) (http.Handler, func()) {
+func connectHandler(b *testkit.Backend) (http.Handler, func()) { return connectWith(b), func() {} }
+
+// connectWith does so with options.
+func connectWith(b *testkit.Backend, opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(testpb.TestService_UnaryCall_FullMethodName, connect.NewUnaryHandlerSimple(testpb.TestService_UnaryCall_FullMethodName,
 		func(ctx context.Context, req *testpb.SimpleRequest) (*testpb.SimpleResponse, error) {
 			resp, err := b.UnaryCall(ctx, req)
 			return resp, connectError(err)
-		}))
+		}, opts...))
 	mux.Handle(testpb.TestService_StreamingOutputCall_FullMethodName, connect.NewServerStreamHandler(testpb.TestService_StreamingOutputCall_FullMethodName,
 		func(ctx context.Context, req *connect.Request[testpb.StreamingOutputCallRequest], stream *connect.ServerStream[testpb.StreamingOutputCallResponse]) error {
 			return connectError(b.StreamingOutputCall(req.Msg, serverStream{ctx: ctx, stream: stream}))
-		}))
-	return mux, func() {}
+		}, opts...))
+	return mux
 }
 
 // serverStream is a stream of connect-go for a handler of gRPC.
