@@ -16,7 +16,7 @@ import (
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
-	"github.com/grpc-composite/grpc-composite/interop/internal/story"
+	"github.com/grpc-composite/grpc-composite/interop/internal/observe"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -109,7 +109,7 @@ func body(size int) *testpb.Payload {
 // wantStory checks what became of an RPC.
 func wantStory(t *testing.T, trail composite.Trail, want string) {
 	t.Helper()
-	if got := story.Of(trail); got != want {
+	if got := observe.Trail(trail); got != want {
 		t.Errorf("trail %q: want %q", got, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
-	"github.com/grpc-composite/grpc-composite/interop/internal/story"
+	"github.com/grpc-composite/grpc-composite/interop/internal/observe"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -79,7 +79,7 @@ func want(t *testing.T, cc *grpc.ClientConn, answer string, code codes.Code, che
 func attempts(wanted string) func(*testing.T, composite.Trail) {
 	return func(t *testing.T, trail composite.Trail) {
 		t.Helper()
-		if got := story.Of(trail); got != wanted {
+		if got := observe.Trail(trail); got != wanted {
 			t.Errorf("trail %q: want %q", got, wanted)
 		}
 	}

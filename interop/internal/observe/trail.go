@@ -1,5 +1,5 @@
-// Package story writes down what became of an RPC, for tests to compare.
-package story
+// Package observe writes down what became of RPCs, for tests to compare.
+package observe
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 )
 
-// Of tells a trail in short: "1 a Unavailable, 2 b OK committed past c".
-func Of(trail composite.Trail) string {
+// Trail tells a trail in short: "1 a Unavailable, 2 b OK committed past c".
+func Trail(trail composite.Trail) string {
 	var parts []string
 	for _, a := range trail.Attempts {
 		part := fmt.Sprintf("%d %s %v", a.Number, a.Cluster, a.Code)
