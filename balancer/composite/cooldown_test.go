@@ -203,6 +203,9 @@ func TestStreamCountsWhenItEnds(t *testing.T) {
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
 	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 3, "time": aLongTime, "maxTime": aLongTime})
 	cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...)})
+	if _, err := testkit.Unary(composite.WithClusters(testkit.Context(t), "b"), cc); err != nil {
+		t.Fatal(err) // a cluster that rests is used rather than that an RPC waits for b
+	}
 	well, _ := openStream(t, cc)
 	early, _ := openStream(t, cc)
 	fail := func() {
