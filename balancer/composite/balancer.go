@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/experimental/stats"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
@@ -16,6 +17,9 @@ import (
 type compositeBalancer struct {
 	cc   balancer.ClientConn
 	opts balancer.BuildOptions
+	// recorder is nil if nobody records metrics, or another composite policy,
+	// which this one is in, has them recorded.
+	recorder stats.MetricsRecorder
 
 	// reported has the tags of endpoints that were warned about. Only calls
 	// from the channel use it.
@@ -33,6 +37,7 @@ type compositeBalancer struct {
 	mu       sync.Mutex
 	config   *lbConfig
 	clusters []*cluster // by index in config.clusters
+	metrics  *metrics   // nil if nobody records
 	dirty    bool       // something changed since the last picker
 	closed   bool
 	// background counts the children and resolvers that are being closed, and
@@ -74,7 +79,9 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	}
 
 	b.mu.Lock()
-	b.dirty = b.dirty || b.config == nil || b.config.text != cfg.text
+	if b.config == nil || b.config.text != cfg.text {
+		b.dirty, b.metrics = true, newMetrics(b.recorder, b.opts.Target.String(), cfg)
+	}
 	b.config, b.clusters = cfg, clusters
 	for _, c := range clusters {
 		c.releaseLocked()
@@ -199,7 +206,7 @@ func (b *compositeBalancer) publish() {
 
 // stateLocked makes the picker and the channel's state from the clusters' views.
 func (b *compositeBalancer) stateLocked() balancer.State {
-	p := &picker{config: b.config, policy: b, clusters: make([]pickCluster, len(b.clusters))}
+	p := &picker{config: b.config, policy: b, metrics: b.metrics, clusters: make([]pickCluster, len(b.clusters))}
 	usable := make([]bool, len(b.clusters))
 	conditions := make([]plan.Condition, len(b.clusters))
 	for i, c := range b.clusters {

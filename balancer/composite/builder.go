@@ -25,7 +25,7 @@ type builder struct{}
 func (builder) Name() string { return Name }
 
 func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	return &compositeBalancer{cc: cc, opts: opts}
+	return &compositeBalancer{cc: cc, opts: opts, recorder: recorderOf(cc)}
 }
 
 // ParseConfig parses the policy's config, whose schema is the message

@@ -74,9 +74,9 @@ func (e *pickErrors) awaitPlaces() bool {
 
 func (e *exhausted) Error() string {
 	considered := e.table.Considered(e.start)
-	parts := make([]string, len(considered))
-	for i, slot := range considered {
-		parts[i] = e.picker.name(e.attempt, &e.table, slot) + " skipped: " + e.reason(slot)
+	parts := make([]string, 0, considered.Len())
+	for slot := range considered.All() {
+		parts = append(parts, e.picker.name(e.attempt, &e.table, slot)+" skipped: "+e.reason(slot))
 	}
 	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.attempt.Number(), joinShort(parts), quoteFailure(e.last))
 }

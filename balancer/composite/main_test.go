@@ -11,7 +11,8 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// dial opens a channel with the service's config.
+// dial opens a channel with the service's config, of which metrics are recorded
+// unless it is for a benchmark.
 func dial(t testing.TB, s testkit.Service, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	return dialTarget(t, "composite:///", s, opts...)
@@ -20,7 +21,14 @@ func dial(t testing.TB, s testkit.Service, opts ...grpc.DialOption) *grpc.Client
 func dialTarget(t testing.TB, target string, s testkit.Service, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	all := append(composite.DialOptions(), grpc.WithDefaultServiceConfig(s.JSON()))
-	return testkit.Dial(t, target, append(all, opts...)...)
+	if _, bench := t.(*testing.B); bench {
+		return testkit.Dial(t, target, append(all, opts...)...)
+	}
+	metrics := testkit.NewMetrics()
+	cc := testkit.Dial(t, target, append(append(all, metrics.DialOption()), opts...)...)
+	metricsOf.Store(cc, metrics)
+	t.Cleanup(func() { metricsOf.Delete(cc) })
+	return cc
 }
 
 // startAll starts a server for each name.

@@ -73,4 +73,5 @@ func BenchmarkPick(b *testing.B) {
 	run("clusters=3", tableOf(3, 0, child))
 	run("clusters=64", tableOf(64, 0, child))
 	run("clusters=64,down=63", tableOf(64, 63, child))
+	run("clusters=3,metrics", withMetrics(tableOf(3, 0, child), &sumRecorder{}))
 }

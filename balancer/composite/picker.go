@@ -18,6 +18,7 @@ type picker struct {
 	config   *lbConfig
 	policy   *compositeBalancer // tells it from those inside or around it
 	clusters []pickCluster      // by cluster
+	metrics  *metrics           // nil if nobody records
 }
 
 // pickCluster is a cluster as it was when the picker was made.
@@ -43,6 +44,9 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, errUntracked(a)
 	}
 	a.Pick()
+	if p.metrics != nil {
+		a.WillCount()
+	}
 	if list := a.List(); list != nil && !a.Nested() {
 		return p.pickOwn(a, info, list)
 	}
@@ -88,6 +92,7 @@ func (p *picker) plain(a *attempt.Attempt) (c *pickCluster, start, slot int) {
 // error.
 func (p *picker) pickAfter(a *attempt.Attempt, info balancer.PickInfo, slot int, err error) (balancer.PickResult, error) {
 	if err == balancer.ErrNoSubConnAvailable || isStatus(err) {
+		a.PickNone()
 		return balancer.PickResult{}, err
 	}
 	start, _ := p.table.Start(a.Number())
@@ -124,6 +129,7 @@ func (p *picker) pickSet(a *attempt.Attempt, info balancer.PickInfo, table plan.
 			return p.use(a, c, result, position-1+slot-start), nil
 		case end:
 			s.route(p, a, start, slot)
+			a.PickNone()
 			return balancer.PickResult{}, err
 		case wait:
 			s.await(slot)
@@ -156,6 +162,7 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 				return p.use(a, c, result, position-1+slot-start), nil
 			case end:
 				s.route(p, a, start, slot)
+				a.PickNone()
 				return balancer.PickResult{}, err
 			case wait:
 				s.await(slot)
@@ -177,6 +184,7 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 func (p *picker) wait(a *attempt.Attempt, table plan.Table, start int, s *skips) error {
 	a.Choose(&p.clusters[table.Cluster(s.waitsAt)].identity)
 	s.route(p, a, start, s.waitsAt)
+	a.PickNone()
 	return balancer.ErrNoSubConnAvailable
 }
 

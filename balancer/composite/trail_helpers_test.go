@@ -91,13 +91,15 @@ func story(trail composite.Trail) string {
 }
 
 // record makes an RPC and returns its trail, and its error. It checks what holds
-// for all trails, and that the error has the same one.
+// for all trails, that the error has the same one, and that the metrics tell the
+// same.
 func record(ctx context.Context, t *testing.T, cc *grpc.ClientConn, call rpc, opts ...grpc.CallOption) (composite.Trail, error) {
 	t.Helper()
 	var trail composite.Trail
-	begin := time.Now()
+	begin, before := time.Now(), countsOf(cc)
 	err := call(ctx, cc, append(opts, composite.RecordTrail(&trail))...)
 	checkTimes(t, trail, begin)
+	checkCounts(t, trail, before, countsOf(cc))
 	if err == nil {
 		return trail, nil
 	}

@@ -29,34 +29,46 @@ func skipped(a *attempt.Attempt, r attempt.Route) []Skip {
 	if !ok {
 		return nil
 	}
-	errs, _ := r.Held.Errs.(*pickErrors)
-	return p.skips(a.List(), r.Start, r.End, skips{
-		full: plan.Set(r.Held.Full), resting: plan.Set(r.Held.Resting), early: plan.Set(r.Held.Early), errs: errs,
-	})
+	return p.skips(a.List(), r.Start, r.End, heldBack(r.Held))
+}
+
+// heldBack is what a pick has noted of what it passed over.
+func heldBack(h attempt.Held) skips {
+	errs, _ := h.Errs.(*pickErrors)
+	return skips{full: plan.Set(h.Full), resting: plan.Set(h.Resting), early: plan.Set(h.Early), errs: errs}
 }
 
 // skips tells what a pick passed over that started at one slot, of the config's
 // list or an RPC's own, and ended at another.
 func (p *picker) skips(own *attempt.List, start, end int, s skips) []Skip {
-	// Clusters that are held back are used when there is no other: then the pick
-	// has passed over those behind, too.
-	usedAnyway := s.early.Has(end) || s.resting.Has(end)
 	var list []Skip
-	for _, slot := range p.considered(own, start) {
-		if slot == end {
-			continue
-		}
-		skip, ok := p.skip(own, slot, &s)
-		if slot > end && !usedAnyway || !ok {
-			break
-		}
-		list = append(list, skip)
+	for slot := range p.passedOver(own, start, end, &s).All() {
+		list = append(list, p.skip(own, slot, &s))
 	}
 	return list
 }
 
+// passedOver are the slots that such a pick has passed over.
+func (p *picker) passedOver(own *attempt.List, start, end int, s *skips) plan.Set {
+	// Clusters that are held back are used when there is no other: then the pick
+	// has passed over those behind, too.
+	usedAnyway := (s.early | s.resting).Has(end)
+	var set plan.Set
+	for slot := range p.considered(own, start).All() {
+		if slot == end {
+			continue
+		}
+		_, index := p.at(own, slot)
+		if slot > end && !usedAnyway || p.why(index, slot, s) == "" {
+			break
+		}
+		set = set.With(slot)
+	}
+	return set
+}
+
 // considered are the slots that a pick which starts at one looks at.
-func (p *picker) considered(own *attempt.List, start int) []int {
+func (p *picker) considered(own *attempt.List, start int) plan.Set {
 	if own == nil {
 		return p.table.Considered(start)
 	}
@@ -83,28 +95,39 @@ func (p *picker) at(own *attempt.List, slot int) (name string, index int) {
 	return name, plan.None
 }
 
-// skip tells why the pick passed over a slot, and false if it did not.
-func (p *picker) skip(own *attempt.List, slot int, s *skips) (Skip, bool) {
-	name, index := p.at(own, slot)
-	if index == plan.None {
-		return Skip{Cluster: name, Reason: string(plan.Removed)}, true
-	}
-	reason, cause := p.clusters[index].reason, error(nil)
-	switch err := s.errs.at(slot); {
+// why is the reason for which the pick passed over a slot, whose cluster has an
+// index, or "" if it did not.
+func (p *picker) why(index, slot int, s *skips) plan.Reason {
+	err := s.errs.at(slot)
+	switch {
+	case index == plan.None:
+		return plan.Removed
 	case err == balancer.ErrNoSubConnAvailable:
-		reason = plan.ConnectTimeout
+		return plan.ConnectTimeout
 	case err != nil:
-		reason, cause = plan.PickError, lasting(err)
+		return plan.PickError
 	case s.full.Has(slot):
-		reason = plan.MaxRequests
+		return plan.MaxRequests
 	case s.resting.Has(slot):
-		reason = plan.Cooldown
+		return plan.Cooldown
 	case s.early.Has(slot):
-		reason = plan.FailbackDelay
+		return plan.FailbackDelay
 	default:
+		return p.clusters[index].reason
+	}
+}
+
+// skip puts into words why the pick passed over a slot.
+func (p *picker) skip(own *attempt.List, slot int, s *skips) Skip {
+	name, index := p.at(own, slot)
+	reason, cause := p.why(index, slot, s), error(nil)
+	switch err := s.errs.at(slot); {
+	case reason == plan.PickError:
+		cause = lasting(err)
+	case reason != plan.Removed && err == nil && !(s.full | s.resting | s.early).Has(slot):
 		cause = p.clusters[index].cluster.lastError(reason)
 	}
-	return Skip{Cluster: name, Reason: string(reason), Err: cause}, reason != ""
+	return Skip{Cluster: name, Reason: string(reason), Err: cause}
 }
 
 // lasting returns a picker's error for later. That of a composite policy inside

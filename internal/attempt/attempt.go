@@ -36,6 +36,7 @@ type Attempt struct {
 	depth   int32    // how many pickers of nested policies are at work
 	pathLen int32    // how many clusters were chosen
 	marked  bool     // more was set than the cluster and the way there
+	none    bool     // a cluster, but no connection there
 	cluster *Cluster // that the outermost policy chose
 	way     way
 	more    *more // nil if the pickers had nothing to say that few have
@@ -56,6 +57,7 @@ type Attempt struct {
 	// on number, transparent and history do not change any more.
 	transparent bool
 	settled     bool
+	counted     bool
 	succeeded   bool // known only when the RPC, or its stream, is over
 	number      int
 	history     *history     // nil if the attempt is the first
@@ -137,7 +139,7 @@ func (a *Attempt) pick() {
 		a.picked.Store(true)
 		a.ledger.composite.Store(true)
 	case a.depth == 0:
-		a.marked = false
+		a.marked, a.none = false, false
 		a.forget(0)
 		a.pathLen, a.way = 0, way{}
 		if a.more != nil {

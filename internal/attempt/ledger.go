@@ -61,6 +61,7 @@ type Ledger struct {
 	halfClosed atomic.Bool  // the client has sent its last
 	observed   atomic.Bool  // some attempt has an observer
 	composite  atomic.Bool  // the policy has picked
+	counts     atomic.Bool  // the policy counts attempts
 
 	// mu guards everything below. It is held for a few instructions at a time,
 	// when an attempt begins or ends; a pick never takes it.
@@ -186,6 +187,9 @@ func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) 
 				tell = appendCall(tell, head.settle(head.outcome.oneOf()))
 			}
 			l.useSlotsLocked(head)
+			if head.ended != nil {
+				head.countLocked()
+			}
 			*link = head.sibling
 		default:
 			link = &head.sibling
@@ -243,6 +247,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 			prev.outcome = &Failure{Number: prev.number, ledger: l}
 		}
 		l.failure = prev.outcome
+		prev.countLocked()
 		tell = prev.settle(prev.outcome.oneOf())
 		l.useSlotsLocked(prev)
 	}
@@ -300,6 +305,9 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
 		}
 	}
 	l.failure = a.outcome
+	if isClosed(a.stream) {
+		a.countLocked()
+	}
 	return tell
 }
 

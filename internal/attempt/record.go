@@ -24,8 +24,9 @@ const notReported = "not reported by grpc-go"
 // Route is what a pick passed over on its way: slots of a list, which only the
 // picker can put into words.
 type Route struct {
-	Picker     any // nil if there was no list to go along
-	Start, End int // the slots from Start to before End
+	Picker     any  // nil if there was no list to go along
+	Start, End int  // the slots from Start to before End
+	None       bool // the pick gave no connection though it came to End
 	Held       Held
 }
 
@@ -59,7 +60,7 @@ func (a *Attempt) HoldBack(h Held) {
 
 // Route is what the pick passed over, for the same callers as Path.
 func (a *Attempt) Route() Route {
-	r := Route{Picker: a.way.picker, Start: int(a.way.start), End: int(a.way.end)}
+	r := Route{Picker: a.way.picker, Start: int(a.way.start), End: int(a.way.end), None: a.none}
 	if a.more != nil {
 		r.Held = a.more.held
 	}

@@ -199,6 +199,11 @@ func (a *Attempt) messageSent() {
 // headerReceived is called when the response has begun.
 func (a *Attempt) headerReceived() {
 	a.committed.Store(true)
+	if a.ledger.counts.Load() {
+		a.ledger.mu.Lock()
+		a.countLocked()
+		a.ledger.mu.Unlock()
+	}
 	a.answered()
 }
 

@@ -45,6 +45,9 @@ const (
 	Removed          Reason = "removed"
 )
 
+// Reasons are all of them.
+var Reasons = [...]Reason{TransientFailure, NoEndpoints, ConnectTimeout, PickError, MaxRequests, Cooldown, FailbackDelay, Removed}
+
 // Facts is what is known of a cluster.
 type Facts struct {
 	// State is what the child policy reported last: CONNECTING if it has not

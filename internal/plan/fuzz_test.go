@@ -107,7 +107,7 @@ func (in fuzzInput) pick(table *Table) fuzzChoice {
 		return choice
 	}
 	choice.candidates = members(table.From(start))
-	choice.considered = clustersAt(table, table.Considered(start))
+	choice.considered = clustersAt(table, members(table.Considered(start)))
 	for set := table.From(start); ; {
 		slot, ok := set.First()
 		if !ok {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -56,17 +57,30 @@ func (s Set) First() (slot int, ok bool) {
 	return bits.TrailingZeros64(uint64(s)) & (MaxSlots - 1), s != 0
 }
 
-// Considered returns the slots that an attempt which starts at slot looks at, in
-// order: the first of each cluster, and those whose cluster was removed.
-func (t *Table) Considered(slot int) []int {
-	if !t.skip {
-		return []int{slot}
+// All returns the slots of the set, in order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; s != 0; s &= s - 1 {
+			if !yield(bits.TrailingZeros64(uint64(s))) {
+				return
+			}
+		}
 	}
-	var seen Set
-	var slots []int
+}
+
+// Len is the number of slots in the set.
+func (s Set) Len() int { return bits.OnesCount64(uint64(s)) }
+
+// Considered returns the slots that an attempt which starts at slot looks at: the
+// first of each cluster, and those whose cluster was removed.
+func (t *Table) Considered(slot int) Set {
+	if !t.skip {
+		return bit(slot)
+	}
+	var seen, slots Set
 	for i := slot; i < len(t.clusters); i++ {
-		if seen&bit(i) == 0 {
-			slots = append(slots, i)
+		if !seen.Has(i) {
+			slots = slots.With(i)
 			if cluster := t.clusters[i]; cluster != None {
 				seen |= t.positions[cluster]
 			}

@@ -110,7 +110,7 @@ func TestConsidered(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			table := NewTable(NewSlots(entries(tc.list), Fail, !tc.alone), usable(clusters(tc.list), "b"))
-			if got := letters(clustersAt(&table, table.Considered(tc.slot))); got != tc.want {
+			if got := letters(clustersAt(&table, slices.Collect(table.Considered(tc.slot).All()))); got != tc.want {
 				t.Errorf("clusters %s: want %s", got, tc.want)
 			}
 		})
