@@ -3,6 +3,8 @@ package composite
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/balancer"
@@ -39,6 +41,7 @@ type compositeBalancer struct {
 	clusters []*cluster // by index in config.clusters
 	metrics  *metrics   // nil if nobody records
 	dirty    bool       // something changed since the last picker
+	lines    []logLine  // not written yet
 	closed   bool
 	// background counts the children and resolvers that are being closed, and
 	// the goroutines that call into children. Close waits for them.
@@ -85,6 +88,9 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 	b.config, b.clusters = cfg, clusters
 	for _, c := range clusters {
 		c.releaseLocked()
+	}
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		old[name].logRemovedLocked()
 	}
 	b.mu.Unlock()
 	b.publish()
@@ -189,10 +195,12 @@ func (b *compositeBalancer) republish() {
 	b.publish()
 }
 
-// publish hands a new picker to the channel if anything changed.
+// publish hands a new picker to the channel if anything changed, and writes to the
+// log what has.
 func (b *compositeBalancer) publish() {
 	b.publishMu.Lock()
 	defer b.publishMu.Unlock()
+	defer b.writeLog()
 	b.mu.Lock()
 	if !b.dirty || b.closed || b.config == nil {
 		b.mu.Unlock()

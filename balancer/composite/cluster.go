@@ -88,6 +88,7 @@ type cluster struct {
 		nudge     bool // no host, and a pick may change that: the child is IDLE
 	}
 	state connectivity.State // the child's, in view
+	log   conditionLog
 }
 
 // newCluster returns a cluster that does nothing until it is updated.
@@ -275,7 +276,7 @@ func (c *cluster) close() {
 	b := c.parent
 	b.mu.Lock()
 	c.closed = true
-	for _, timer := range []*time.Timer{c.timer, c.bedtime, c.failback.timer} {
+	for _, timer := range []*time.Timer{c.timer, c.bedtime, c.failback.timer, c.log.timer} {
 		if timer != nil {
 			timer.Stop()
 		}

@@ -3,6 +3,7 @@ package composite
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"google.golang.org/grpc/balancer"
@@ -121,22 +122,32 @@ func (p *picker) names(a *attempt.Attempt, table *plan.Table) []string {
 // resolver said last, if that is a failure.
 func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
 	c.parent.mu.Lock()
-	fromResolver, timeout := c.resolveErr, c.connectTimeout
+	fromChild, fromResolver := c.errorsLocked()
+	timeout := c.connectTimeout
 	var picker balancer.Picker
-	var fromChild error
-	if ch := c.current; ch != nil {
-		if ch.state.ConnectivityState == connectivity.TransientFailure {
-			picker = ch.state.Picker
-		}
-		if fromChild = ch.rejected; fromChild == nil {
-			fromChild = ch.connErr
-		}
+	if ch := c.current; ch != nil && ch.state.ConnectivityState == connectivity.TransientFailure {
+		picker = ch.state.Picker
 	}
 	c.parent.mu.Unlock()
 	if err := pickerError(picker, info); err != nil {
 		fromChild = err
 	}
+	return explain(reason, timeout, fromChild, fromResolver)
+}
 
+// errorsLocked are the latest errors of the cluster's child, or its connections, and
+// of its resolver. The caller holds parent.mu.
+func (c *cluster) errorsLocked() (fromChild, fromResolver error) {
+	if ch := c.current; ch != nil {
+		if fromChild = ch.rejected; fromChild == nil {
+			fromChild = ch.connErr
+		}
+	}
+	return fromChild, c.resolveErr
+}
+
+// explain puts into words why a cluster has no host.
+func explain(reason plan.Reason, timeout time.Duration, fromChild, fromResolver error) string {
 	text := strings.ReplaceAll(string(reason), "_", " ")
 	if reason == plan.ConnectTimeout {
 		text += fmt.Sprintf(" after %v", timeout)

@@ -1,47 +1,12 @@
 package composite_test
 
-import (
-	"io"
-	"os"
-	"strings"
-	"sync"
+import "github.com/grpc-composite/grpc-composite/balancer/composite"
 
-	"google.golang.org/grpc/grpclog"
-)
+// warnings are all warnings and errors that this package has logged since the tests
+// began.
+var warnings = loggedWarnings{}
 
-// warnings are all that this package has logged since the tests began. gRPC's
-// logger is global and may not be replaced while it is in use, so that tests
-// which run at once share it, and tell their lines apart by names that no other
-// has.
-var warnings logLines
-
-func init() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, &warnings, os.Stderr)) }
-
-// logLines keeps the lines of the log component "composite". It is safe for
-// concurrent use.
-type logLines struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	if line := string(p); strings.Contains(line, "[composite]") {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.lines = append(l.lines, line)
-	}
-	return len(p), nil
-}
+type loggedWarnings struct{}
 
 // with returns the lines that contain text.
-func (l *logLines) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
+func (loggedWarnings) with(text string) []string { return composite.Warnings.With(text) }

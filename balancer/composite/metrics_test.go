@@ -197,7 +197,9 @@ func TestMetricsOfWaits(t *testing.T) {
 			go func() { over <- kind.call(ctx, cc) }()
 			testkit.Eventually(t, "a pick", func() bool { return waits.picks.Load() > 0 })
 			cancel()
-			<-over
+			if err := <-over; err == nil {
+				t.Error("the RPC has succeeded")
+			}
 			testkit.Eventually(t, "the attempt is over", func() bool { return counted(cc).Counts()["skips c transient_failure"] == skips+1 })
 			if got := counted(cc).Counts()["picks p 1"]; got != 0 {
 				t.Errorf("%d picks of a cluster that was only waited for: want none", got)

@@ -65,7 +65,12 @@ func (c *cluster) settleLocked() {
 	}
 	c.view.nudge = nudge
 	c.reported = false
+	before := c.view.condition
+	changed := condition != before || reason != c.view.reason || early != c.view.early
 	c.view.condition, c.view.reason, c.view.picker, c.view.early = condition, reason, picker, early
+	if changed {
+		c.logLocked(before)
+	}
 }
 
 // swapLocked lets the pending child replace the current one, as soon as the
