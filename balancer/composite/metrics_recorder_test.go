@@ -99,9 +99,9 @@ func withMetrics(p *picker, recorder expstats.MetricsRecorder) *picker {
 	return p
 }
 
-// BenchmarkCount is what the metrics add to an attempt when they are on, without
+// BenchmarkMetrics is what the metrics add to an attempt when they are on, without
 // what the recorder does.
-func BenchmarkCount(b *testing.B) {
+func BenchmarkMetrics(b *testing.B) {
 	var child balancer.Picker = &stubPicker{result: balancer.PickResult{SubConn: &subConn{SubConn: stubSubConn{}}}}
 	for _, tc := range []struct{ clusters, down int }{{3, 0}, {3, 1}, {64, 63}, {3, 3}} {
 		b.Run(fmt.Sprintf("clusters=%d,down=%d", tc.clusters, tc.down), func(b *testing.B) {
