@@ -37,9 +37,9 @@ func between(t *testing.T, text, begin, end string) string {
 func TestReadmeShowsTheCompiledExamples(t *testing.T) {
 	t.Parallel()
 	readme := readFile(t, "../../README.md")
-	for _, name := range []string{"example_test.go", "example_credentials_test.go"} {
-		code := between(t, readFile(t, name), "// begin.\n", "// end.\n")
-		shown := between(t, readme, "<!-- example: balancer/composite/"+name+" -->\n```go\n", "\n```\n")
+	for _, name := range []string{"balancer/composite/example_test.go", "balancer/composite/example_credentials_test.go", "examples/otel/client.go"} {
+		code := between(t, readFile(t, "../../"+name), "// begin.\n", "// end.\n")
+		shown := between(t, readme, "<!-- example: "+name+" -->\n```go\n", "\n```\n")
 		if code != shown {
 			t.Errorf("README.md shows\n%s\nwhile the example is\n%s", shown, code)
 		}

@@ -28,6 +28,8 @@ const serviceConfig = `{
 	}]
 }`
 
+// begin.
+
 // dial opens a channel whose metrics and traces go to the providers. The order of
 // the options matters: those of composite first, and what adds to spans after what
 // makes them.
@@ -42,9 +44,11 @@ func dial(primary, secondary string, creds credentials.TransportCredentials, met
 			MetricsOptions: opentelemetry.MetricsOptions{MeterProvider: meters, Metrics: metrics},
 			TraceOptions:   experimental.TraceOptions{TracerProvider: tracers, TextMapPropagator: propagation.TraceContext{}},
 		}),
-		grpc.WithStatsHandler(clusterOnSpans{}),
+		grpc.WithStatsHandler(clusterOnSpans{}), // examples/otel/spans.go
 		grpc.WithDefaultServiceConfig(fmt.Sprintf(serviceConfig, primary, secondary)),
 		grpc.WithTransportCredentials(creds),
 	)
 	return grpc.NewClient("composite:///", opts...) // which is the label grpc.target
 }
+
+// end.
