@@ -12,8 +12,6 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
-
 // envoyCluster is a static cluster of one server.
 func envoyCluster(t *testing.T, b *testkit.Backend) string {
 	t.Helper()

@@ -6,7 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
+
+func TestMain(m *testing.M) {
+	// Lint would speak of the proxy of whoever runs the tests.
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
+	}
+	testkit.Main(m)
+}
 
 // ran is what a run of the program gave.
 type ran struct {

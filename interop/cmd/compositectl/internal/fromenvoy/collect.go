@@ -8,6 +8,9 @@ const (
 	skipFlag      = "composite_cluster_skip_clusters_without_hosts"
 )
 
+// maxManagers is of how many HTTP connection managers filters are looked at.
+const maxManagers = 1000
+
 // dump is what a configuration has of interest, wherever it stands: in a bootstrap's
 // static_resources, in the resources of a discovery response, in an admin /config_dump,
 // or alone.
@@ -15,6 +18,7 @@ type dump struct {
 	clusters []*node // each name once
 	byName   map[string]*node
 	routes   []*node // route configurations
+	managers []*node // HTTP connection managers
 	skip     *node   // the runtime flag, or nil
 	rds      *node   // the first name of a route configuration that is elsewhere
 }
@@ -44,6 +48,9 @@ func (d *dump) walk(n *node, name string) {
 	}
 	if n.get("virtual_hosts") != nil {
 		d.routes = append(d.routes, n)
+	}
+	if n.get("http_filters") != nil && len(d.managers) < maxManagers {
+		d.managers = append(d.managers, n)
 	}
 	for _, f := range n.fields {
 		if strings.HasSuffix(f.name, skipFlag) {

@@ -29,7 +29,8 @@ var (
 		"host_rewrite_literal":      "a cluster's servers are called in :authority by its target",
 		"auto_host_rewrite":         "a cluster's servers are called in :authority by its target",
 	}
-	hostFields = map[string]string{
+	tableFields = map[string]string{"name": "", "virtual_hosts": "", "@type": ""}
+	hostFields  = map[string]string{
 		"name": "", "domains": "", "routes": "", "retry_policy": "",
 		"include_request_attempt_count": "gRPC sends grpc-previous-rpc-attempts, and x-envoy-attempt-count if the program sets it",
 		"retry_policy_typed_config":     "it is an extension",
@@ -74,6 +75,7 @@ func (c *converter) routesTo(name string) []route {
 	var found []route
 	seen := make(map[methodName]int) // to line
 	for _, config := range c.routes {
+		leading := len(found)
 		for _, host := range config.list("virtual_hosts") {
 			all := 0 // line of a route before that takes everything
 			led := false
@@ -108,8 +110,26 @@ func (c *converter) routesTo(name string) []route {
 				c.others(host, hostFields)
 			}
 		}
+		if len(found) > leading {
+			c.others(config, tableFields)
+			c.filters(config)
+		}
 	}
 	return found
+}
+
+// filters notes the HTTP filters that requests to a table of routes go through.
+func (c *converter) filters(table *node) {
+	for _, m := range c.managers {
+		if m.get("route_config") != table && (m.get("rds") == nil || m.text("rds", "route_config_name") != table.text("name")) {
+			continue
+		}
+		for _, f := range m.list("http_filters") {
+			if name := f.text("name"); name != "envoy.filters.http.router" && !strings.HasSuffix(f.get("typed_config").typeName(), "router.v3.Router") {
+				c.notef(f.line, "http_filters %s: not carried over: no proxy is in the way any more; what is still needed is an interceptor's or the server's to do", shown(name))
+			}
+		}
+	}
 }
 
 // retryOf returns the retry policy of a route: its own, or that of its virtual host.
