@@ -197,6 +197,9 @@ func hostsText(hosts map[string]int) string {
 func codeName(c codes.Code) string { return codeWords[c] }
 
 func codeNames(list []codes.Code) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
 	var names []string
 	for _, c := range list {
 		names = append(names, codeName(c))
