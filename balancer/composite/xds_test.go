@@ -13,7 +13,9 @@ import (
 )
 
 // xdsCredentials say of themselves what gRPC's xDS credentials say.
-type xdsCredentials struct{ credentials.TransportCredentials }
+type xdsCredentials struct {
+	credentials.TransportCredentials
+}
 
 func (xdsCredentials) UsesXDS() bool { return true }
 
