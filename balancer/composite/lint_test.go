@@ -150,11 +150,13 @@ func TestLintProxy(t *testing.T) {
 		}
 		return &url.URL{Scheme: "http", Host: "proxy:3128", User: url.UserPassword("user", "secret")}, nil
 	}
-	config := retried(`{"name":"own"},{"name":"far","target":"dns:///far:1"},{"name":"near","target":"dns:///direct:1"},{"name":"socket","target":"unix:///s"},{"name":"far"}`,
-		"", retryPolicy(5))
-	want := []Finding{{Warning, wholeConfig + ".clusters[1].target",
-		`the environment has the proxy http://user:xxxxx@proxy:3128 for "far:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`,
-		"see that the host can be reached without the proxy, or leave the cluster's target out, so that the channel's own target is used"}}
+	config := retried(`{"name":"own"},{"name":"far","target":"dns:///far:1"},{"name":"near","target":"dns:///direct:1"},{"name":"socket","target":"unix:///s"},{"name":"far"},{"name":"literal","target":"passthrough:///192.0.2.1:1"}`,
+		"", retryPolicy(6))
+	const remedy = "see that the host can be reached without the proxy, or leave the cluster's target out, so that the channel's own target is used"
+	want := []Finding{
+		{Warning, wholeConfig + ".clusters[1].target", `the environment has the proxy http://user:xxxxx@proxy:3128 for "far:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
+		{Warning, wholeConfig + ".clusters[5].target", `the environment has the proxy http://user:xxxxx@proxy:3128 for "192.0.2.1:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
+	}
 	l := linter{proxy: proxies}
 	l.lint(config)
 	wantFindings(t, config, l.findings, want)

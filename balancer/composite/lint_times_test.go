@@ -52,5 +52,6 @@ var lintTimeCases = []lintCase{
 	{"throttling, and a first cluster that rests too late", throttled(`{"name":"a","cooldown":{"consecutiveFailures":6}},{"name":"b","target":"dns:///b:1"}`, 2, `{"maxTokens":10,"tokenRatio":0.1}`), []Finding{{Warning, "retryThrottling", lintStarved + "6" + lintOthers, noThrottle}}},
 	{"throttling of all retries", throttled(lintAB, 2, `{"maxTokens":2,"tokenRatio":5}`), []Finding{{Error, "retryThrottling.maxTokens",
 		"it is 2: the first failure leaves no more than half of the tokens, so no attempt is ever retried", "set it above 2, or leave retryThrottling out"}}},
+	{"throttling of nothing, which gRPC-Go does not look at without a methodConfig", lintConfig(`{"name":"a"}`, "", `,"retryThrottling":{}`), nil},
 	{"throttling of one cluster's retries", throttled(`{"name":"a","attempts":2}`, 2, `{"maxTokens":4,"tokenRatio":0.1}`), nil},
 }

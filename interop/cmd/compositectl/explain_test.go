@@ -71,6 +71,28 @@ all methods that no entry of methodConfig names
   worst case:                           5s = 2s attempts + 3s connecting
 
 `},
+		{"a cluster that comes again", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `,{"name":"a"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 0s to connect)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first)
+       → if no host: a → if no host: the attempt fails with UNAVAILABLE
+
+  longest time, all clusters connected: 3.12s = 3s attempts + 120ms back-offs
+  worst case:                           10.12s = 4s attempts + 6s connecting + 120ms back-offs
+
+`},
+		{"a cluster that waits to connect and comes again", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","attemptTimeout":"1s"},{"name":"a"}]}}]}`, `all methods
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 1s to connect)
+       → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: 1s = 1s attempts
+  worst case:                           2s = 1s attempts + 1s connecting
+
+`},
 		{"no limit", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a"},{"name":"b","target":"unix:///b","attempts":2,"attemptTimeout":"1s"}]}}],"methodConfig":[{"name":[{}],"waitForReady":true}]}`, `all methods (methodConfig[0])
 
   attempt 1 → a (the channel's own resolver, no timeout, 1s to connect)
