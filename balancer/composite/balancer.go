@@ -6,11 +6,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/experimental/stats"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -43,6 +45,8 @@ type compositeBalancer struct {
 	dirty    bool       // something changed since the last picker
 	lines    []logLine  // not written yet
 	closed   bool
+	created  time.Time
+	watch    *watch // nil until somebody watches
 	// background counts the children and resolvers that are being closed, and
 	// the goroutines that call into children. Close waits for them.
 	background sync.WaitGroup
@@ -155,6 +159,7 @@ func (b *compositeBalancer) ExitIdle() {
 // closed. A timer or a pick's request to connect that comes later finds its
 // cluster closed.
 func (b *compositeBalancer) Close() {
+	inspect.Remove(b)
 	clusters := b.current()
 	for _, c := range clusters {
 		c.close()
@@ -214,7 +219,9 @@ func (b *compositeBalancer) publish() {
 
 // stateLocked makes the picker and the channel's state from the clusters' views.
 func (b *compositeBalancer) stateLocked() balancer.State {
-	p := &picker{config: b.config, policy: b, metrics: b.metrics, clusters: make([]pickCluster, len(b.clusters))}
+	b.watchLocked()
+	p := &picker{config: b.config, policy: b, metrics: b.metrics, watch: b.watch, clusters: make([]pickCluster, len(b.clusters))}
+	p.counting = p.metrics != nil || p.watch != nil
 	usable := make([]bool, len(b.clusters))
 	conditions := make([]plan.Condition, len(b.clusters))
 	for i, c := range b.clusters {
@@ -227,10 +234,11 @@ func (b *compositeBalancer) stateLocked() balancer.State {
 			condition: c.view.condition,
 			reason:    c.view.reason,
 			picker:    c.view.picker,
-			passOn:    c.view.nudge || (c.view.condition == plan.Idle && cfg.connectTimeout == 0),
+			passOn:    c.view.passesOn(cfg),
 			lazy:      cfg.lazy,
 			guarded:   cfg.guarded(),
 			early:     c.view.early,
+			counts:    c.countsLocked(),
 		}
 		p.clusters[i].plain = p.clusters[i].isPlain(b.config)
 		usable[i] = c.view.condition != plan.NoHost || c.view.nudge

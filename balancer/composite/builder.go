@@ -3,6 +3,7 @@ package composite
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/grpclog"
@@ -10,6 +11,7 @@ import (
 
 	_ "google.golang.org/grpc/balancer/roundrobin" // the default child policy
 
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	_ "github.com/grpc-composite/grpc-composite/resolver/composite" // the scheme "composite"
 )
 
@@ -25,7 +27,13 @@ type builder struct{}
 func (builder) Name() string { return Name }
 
 func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	return &compositeBalancer{cc: cc, opts: opts, recorder: recorderOf(cc)}
+	b := &compositeBalancer{cc: cc, opts: opts, recorder: recorderOf(cc), created: time.Now()}
+	if outer, ok := cc.(*child); ok {
+		outer.nest(b)
+	} else {
+		inspect.Add(b)
+	}
+	return b
 }
 
 // ParseConfig parses the policy's config, whose schema is the message

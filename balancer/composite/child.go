@@ -2,6 +2,7 @@ package composite
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
@@ -25,6 +26,7 @@ type child struct {
 	rejected error          // what UpdateClientConnState returned last
 	connErr  error          // the last connection error
 	subConns map[*subConn]struct{}
+	nested   *compositeBalancer // the policy, if it is one of these
 	closed   bool
 }
 
@@ -86,6 +88,14 @@ func (ch *child) noteConnectionError(err error) {
 	ch.cluster.parent.mu.Unlock()
 }
 
+// nest notes which policy this is, for those who look into it. It is called
+// within Build.
+func (ch *child) nest(b *compositeBalancer) {
+	ch.cluster.parent.mu.Lock()
+	ch.nested = b
+	ch.cluster.parent.mu.Unlock()
+}
+
 // forget stops tracking a connection that is shut down.
 func (ch *child) forget(sc *subConn) {
 	ch.cluster.parent.mu.Lock()
@@ -137,7 +147,7 @@ func (ch *child) exitIdle() {
 // NewSubConn is called by the policy.
 func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	b := ch.cluster.parent
-	sc := &subConn{child: ch}
+	sc := &subConn{child: ch, since: time.Now()}
 	if len(addrs) > 0 {
 		sc.host = addrs[0].Addr
 	}

@@ -48,7 +48,7 @@ type cluster struct {
 	// goroutines that this package starts. It guards the fields below.
 	childMu   sync.Mutex
 	config    clusterConfig
-	endpoints resolver.State // the latest
+	endpoints resolver.State // the latest; written under parent.mu as well
 	resolved  bool           // endpoints were delivered, if only an empty list
 
 	// All that follows is guarded by parent.mu. What changes the resolver or the
@@ -79,23 +79,33 @@ type cluster struct {
 	timer          *time.Timer
 	deadline       time.Time // that timer is set for
 
-	// view is what picks see.
-	view struct {
-		condition plan.Condition
-		reason    plan.Reason // of NoHost
-		picker    balancer.Picker
-		early     bool // within failbackDelay
-		nudge     bool // no host, and a pick may change that: the child is IDLE
-	}
-	state connectivity.State // the child's, in view
-	log   conditionLog
+	view   view
+	state  connectivity.State // the child's, in view
+	log    conditionLog
+	counts *counts // of picks; nil until somebody watches
+}
+
+// view is what picks see of a cluster.
+type view struct {
+	condition plan.Condition
+	reason    plan.Reason // of NoHost
+	since     time.Time   // both
+	picker    balancer.Picker
+	early     bool // within failbackDelay
+	nudge     bool // no host, and a pick may change that: the child is IDLE
+}
+
+// passesOn tells whether an attempt asks the cluster to connect, and does not wait
+// for it.
+func (v *view) passesOn(cfg *clusterConfig) bool {
+	return v.nudge || (v.condition == plan.Idle && cfg.connectTimeout == 0)
 }
 
 // newCluster returns a cluster that does nothing until it is updated.
 func newCluster(parent *compositeBalancer, name string) *cluster {
 	c := &cluster{parent: parent, name: name, asleep: true}
 	c.guard = newGuard(c)
-	c.view.condition = plan.Idle
+	c.view.condition, c.view.since = plan.Idle, time.Now()
 	c.state = connectivity.Idle
 	return c
 }
@@ -187,10 +197,10 @@ func (c *cluster) replaceResolver(target *clustertarget.Target) {
 
 // note keeps new endpoints. The caller holds childMu.
 func (c *cluster) note(endpoints resolver.State) {
-	c.endpoints = endpoints
 	c.resolved = true
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
+	c.endpoints = endpoints
 	c.unresolved, c.resolveErr = false, nil
 	c.empty = len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0
 }

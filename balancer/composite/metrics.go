@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/experimental/stats"
 
-	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -111,40 +110,29 @@ func newMetrics(recorder stats.MetricsRecorder, target string, cfg *lbConfig) *m
 	return m
 }
 
-// Count records an attempt for which the picker has picked last.
-func (p *picker) Count(a *attempt.Attempt, timedOut bool) {
-	m := p.metrics
-	if m == nil {
-		return
-	}
-	own, r := a.List(), a.Route()
-	start, end := r.Start, r.End
-	if end > start || r.Held.Early|r.Held.Resting != 0 {
-		m.countSkips(p, own, start, end, heldBack(r.Held))
-	}
-	switch n := p.slots(own); {
-	case start >= n:
-		exhaustedMetric.Record(m.recorder, 1, m.overflow...)
-	case end >= n:
-		exhaustedMetric.Record(m.recorder, 1, m.noHost...)
-	case !r.None:
-		_, index := p.at(own, end)
-		picksMetric.Record(m.recorder, 1, m.pickLabels(index, a.Number(), n)...)
-		if timedOut {
-			attemptTimeoutsMetric.Record(m.recorder, 1, m.timeouts[index]...)
-		}
+// The methods of metrics are those of a tally.
+
+func (m *metrics) picked(index, number, slots int, timedOut bool) {
+	picksMetric.Record(m.recorder, 1, m.pickLabels(index, number, slots)...)
+	if timedOut {
+		attemptTimeoutsMetric.Record(m.recorder, 1, m.timeouts[index]...)
 	}
 }
 
-func (m *metrics) countSkips(p *picker, own *attempt.List, start, end int, s skips) {
-	for slot := range p.passedOver(own, start, end, &s).All() {
-		name, index := p.at(own, slot)
-		if index == plan.None {
-			skipsMetric.Record(m.recorder, 1, m.target, name, string(plan.Removed))
-			continue
-		}
-		skipsMetric.Record(m.recorder, 1, m.skips[index][p.why(index, slot, &s)]...)
+func (m *metrics) skipped(index int, name string, reason plan.Reason) {
+	if index == plan.None {
+		skipsMetric.Record(m.recorder, 1, m.target, name, string(reason))
+		return
 	}
+	skipsMetric.Record(m.recorder, 1, m.skips[index][reason]...)
+}
+
+func (m *metrics) foundNone(pastEnd bool) {
+	if pastEnd {
+		exhaustedMetric.Record(m.recorder, 1, m.overflow...)
+		return
+	}
+	exhaustedMetric.Record(m.recorder, 1, m.noHost...)
 }
 
 // pickLabels are for an attempt at a list of n slots: the config's, or an RPC's

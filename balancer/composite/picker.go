@@ -19,6 +19,8 @@ type picker struct {
 	policy   *compositeBalancer // tells it from those inside or around it
 	clusters []pickCluster      // by cluster
 	metrics  *metrics           // nil if nobody records
+	watch    *watch             // nil if nobody watches
+	counting bool               // somebody does
 }
 
 // pickCluster is a cluster as it was when the picker was made.
@@ -32,8 +34,9 @@ type pickCluster struct {
 	passOn    bool            // is asked to connect, and not waited for
 	plain     bool            // has a host, and nothing below applies to it
 	lazy      bool
-	guarded   bool // the config has more to it than a child
-	early     bool // has a host, but not for as long as failbackDelay
+	guarded   bool    // the config has more to it than a child
+	early     bool    // has a host, but not for as long as failbackDelay
+	counts    *counts // nil if nobody watches
 }
 
 // Pick follows the attempt's slots to the first cluster that has a host, or that
@@ -44,7 +47,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, errUntracked(a)
 	}
 	a.Pick()
-	if p.metrics != nil {
+	if p.counting {
 		a.WillCount()
 	}
 	if list := a.List(); list != nil && !a.Nested() {

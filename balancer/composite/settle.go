@@ -63,6 +63,9 @@ func (c *cluster) settleLocked() {
 	if condition != c.view.condition || reason != c.view.reason || early != c.view.early || nudge != c.view.nudge || (c.reported && (condition != plan.NoHost || nudge)) {
 		c.parent.dirty = true
 	}
+	if condition != c.view.condition || reason != c.view.reason {
+		c.view.since = now
+	}
 	c.view.nudge = nudge
 	c.reported = false
 	before := c.view.condition

@@ -2,6 +2,7 @@ package composite
 
 import (
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
@@ -19,6 +20,30 @@ type subConn struct {
 	// listener is registered: what an older listener was told no longer counts.
 	epoch atomic.Uint64
 	ready bool // guarded by cluster.childMu
+
+	// What is known of the connection, guarded by cluster.parent.mu.
+	state  balancer.SubConnState
+	health *balancer.SubConnState // what a health listener was told in that state
+	since  time.Time              // the later of the two
+}
+
+// note keeps what became of the connection.
+func (s *subConn) note(state balancer.SubConnState) {
+	mu := &s.child.cluster.parent.mu
+	mu.Lock()
+	defer mu.Unlock()
+	s.state, s.health, s.since = state, nil, time.Now()
+}
+
+// noteHealth keeps what a health check says of the connection.
+func (s *subConn) noteHealth(health balancer.SubConnState) {
+	mu := &s.child.cluster.parent.mu
+	mu.Lock()
+	defer mu.Unlock()
+	if s.health == nil || s.health.ConnectivityState != health.ConnectivityState {
+		s.since = time.Now()
+	}
+	s.health = &health
 }
 
 // unwrap returns the connection that the channel knows. A picker may return
@@ -49,6 +74,7 @@ func (s *subConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
 	s.SubConn.RegisterHealthListener(func(state balancer.SubConnState) {
 		s.deliver(func() {
 			if s.epoch.Load() == epoch {
+				s.noteHealth(state)
 				s.child.noteConnectionError(state.ConnectionError)
 				listener(state)
 			}
@@ -61,6 +87,7 @@ func (s *subConn) stateListener(listener func(balancer.SubConnState)) func(balan
 	return func(state balancer.SubConnState) {
 		s.deliver(func() {
 			s.epoch.Add(1)
+			s.note(state)
 			s.child.noteConnectionError(state.ConnectionError)
 			s.resolveAgain(state.ConnectivityState)
 			if listener == nil {

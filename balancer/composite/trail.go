@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 )
 
 // Trail tells what an RPC went through: its attempts, in the order in which they
@@ -95,20 +96,29 @@ type recordTrail struct {
 // option is told that the RPC has ended.
 func startTrail(l *attempt.Ledger, opts []grpc.CallOption) []grpc.CallOption {
 	var trails []*Trail
+	watching := inspect.Watching()
 	for _, opt := range opts {
 		if r, ok := opt.(recordTrail); ok {
 			trails = append(trails, r.trail)
 		}
 	}
-	if trails == nil {
+	if trails == nil && !watching {
 		return opts
 	}
+	var kept *inspect.Trail
 	write := func(err error) {
-		if l.Composite() {
-			for _, t := range trails {
-				*t = newTrail(l, err)
-			}
+		if !l.Composite() {
+			return
 		}
+		if watching {
+			kept = keepTrail(l, err, kept)
+		}
+		for _, t := range trails {
+			*t = newTrail(l, err)
+		}
+	}
+	if trails == nil {
+		return append([]grpc.CallOption{l.WriteRecords(write)}, opts...)
 	}
 	// Without the options that are served, which these dial options, given
 	// twice, would serve again.
@@ -171,6 +181,10 @@ func (e *trailError) Error() string {
 // may be gone, and know no more why they were passed over.
 func newTrail(l *attempt.Ledger, err error) Trail {
 	records, _ := l.Records(err)
+	return trailOf(records)
+}
+
+func trailOf(records []attempt.Record) Trail {
 	var t Trail
 	for _, r := range records {
 		a := Attempt{

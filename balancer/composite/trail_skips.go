@@ -149,6 +149,11 @@ func lasting(err error) error {
 func (c *cluster) lastError(reason plan.Reason) error {
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
+	return c.lastErrorLocked(reason)
+}
+
+// lastErrorLocked is lastError for those who hold parent.mu.
+func (c *cluster) lastErrorLocked(reason plan.Reason) error {
 	switch ch := c.current; {
 	case ch != nil && ch.rejected != nil && ch.rejected != balancer.ErrBadResolverState: // which only says that
 		return ch.rejected

@@ -16,6 +16,18 @@ const (
 	RoundRobin
 )
 
+// String is the mode's name in a config.
+func (o Overflow) String() string {
+	switch o {
+	case UseLastCluster:
+		return "USE_LAST_CLUSTER"
+	case RoundRobin:
+		return "ROUND_ROBIN"
+	default:
+		return "FAIL"
+	}
+}
+
 // Entry is one entry of a config's list of clusters.
 type Entry struct {
 	Cluster  int // index of the cluster, the same for a repeated name
@@ -48,6 +60,12 @@ func NewSlots(entries []Entry, overflow Overflow, skip bool) *Slots {
 
 // Len is the number of slots.
 func (s *Slots) Len() int { return len(s.clusters) }
+
+// Overflow is what an attempt past the last slot does.
+func (s *Slots) Overflow() Overflow { return s.overflow }
+
+// Skips tells whether an attempt looks at more than its own slot.
+func (s *Slots) Skips() bool { return s.skip }
 
 // Cluster returns the index of the cluster at a slot.
 func (s *Slots) Cluster(slot int) int { return s.clusters[slot] }

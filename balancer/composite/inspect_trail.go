@@ -1,0 +1,71 @@
+package composite
+
+import (
+	"io"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
+)
+
+// keepTrail keeps the trail of an RPC that has ended with err, or of which a stream
+// has, if it needed more than one attempt or failed. Old is what it returned for
+// the same RPC before.
+func keepTrail(l *attempt.Ledger, err error, old *inspect.Trail) *inspect.Trail {
+	if err == io.EOF { //nolint:errorlint // gRPC-Go wraps it where an RPC has failed
+		err = nil
+	}
+	if err == nil && l.OneAttempt() {
+		return old
+	}
+	records, dropped := l.Records(err)
+	if len(records) == 0 || err == nil && len(records) == 1 {
+		return old
+	}
+	p, ok := records[len(records)-1].Route.Picker.(*picker)
+	if !ok || p.watch == nil {
+		return old
+	}
+	return p.watch.trails.Put(old, shownTrail(l.Method(), trailOf(records), dropped, err))
+}
+
+// shownTrail is a trail as it is kept to be shown: nothing in it refers to the
+// channel, or is long.
+func shownTrail(method string, t Trail, dropped int, err error) inspect.Trail {
+	st := status.Convert(err)
+	first, last := t.Attempts[0], t.Attempts[len(t.Attempts)-1]
+	shown := inspect.Trail{
+		Method:   inspect.Text(method),
+		Start:    first.Start,
+		Duration: last.Start.Add(last.Duration).Sub(first.Start).Seconds(),
+		Code:     codeName(st.Code()),
+		Message:  inspect.Text(st.Message()),
+		Omitted:  dropped,
+	}
+	for i, a := range t.Attempts {
+		if i >= inspect.MaxAttempts/2 && i < len(t.Attempts)-inspect.MaxAttempts/2 {
+			shown.Omitted++ // of those in the middle
+			continue
+		}
+		shown.Attempts = append(shown.Attempts, shownAttempt(&a))
+	}
+	return shown
+}
+
+func shownAttempt(a *Attempt) inspect.Attempt {
+	shown := inspect.Attempt{
+		Number: a.Number, Cluster: inspect.Text(a.Cluster), Peer: inspect.Text(a.Peer),
+		Transparent: a.Transparent, Committed: a.Committed,
+		Start: a.Start, Duration: a.Duration.Seconds(),
+		Code: codeName(a.Code), Message: inspect.Text(a.Message),
+	}
+	for i, s := range a.Skipped {
+		if i == inspect.MaxSkips {
+			shown.Omitted = len(a.Skipped) - i
+			break
+		}
+		shown.Skipped = append(shown.Skipped, inspect.Skip{Cluster: inspect.Text(s.Cluster), Reason: s.Reason, Error: inspect.Error(s.Err)})
+	}
+	return shown
+}
