@@ -23,12 +23,12 @@ func (b *compositeBalancer) Watched() {
 	b.republish()
 }
 
-// Inspect describes the policy as it is now. It returns false if the policy is
-// closed, or has no config yet.
+// Inspect describes the policy as it is now. It returns false if the policy has no
+// config yet.
 func (b *compositeBalancer) Inspect() (inspect.Channel, bool) {
 	b.mu.Lock()
 	cfg := b.config
-	if b.closed || cfg == nil {
+	if cfg == nil {
 		b.mu.Unlock()
 		return inspect.Channel{}, false
 	}
@@ -46,7 +46,7 @@ func (b *compositeBalancer) Inspect() (inspect.Channel, bool) {
 	}
 	b.mu.Unlock()
 
-	channel.Target = inspect.Text(b.cc.Target())
+	channel.Target = inspect.Text(b.opts.Target.String())
 	channel.State = plan.ChannelState(conditions).String()
 	cfg.describe(&channel)
 	for i := range later {

@@ -14,8 +14,8 @@ import (
 // Source is what can be looked into: the policy of one channel. Its methods are
 // safe for concurrent use, and may be called after it was removed.
 type Source interface {
-	// Inspect describes the channel as it is now, or returns false if it is
-	// closed.
+	// Inspect describes the channel as it is now, or returns false if there is
+	// nothing to tell yet.
 	Inspect() (Channel, bool)
 	// Watched is called once, when the first watcher comes: from now on picks
 	// are counted and trails kept.

@@ -73,7 +73,8 @@
 //	attempts[].number, .cluster, .peer*, .start, .durationSeconds, .code, .message*,
 //	.transparent*, .committed*
 //	                          see composite.Attempt
-//	attempts[].skipped[].cluster, .reason, .error*
+//	attempts[].skipped*       clusters that the attempt passed over, each with cluster,
+//	                          reason and error*
 //	attempts[].skippedOmitted*
 //	attemptsOmitted*          from the middle
 //
