@@ -242,7 +242,7 @@ func TestBusyChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, target := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: r.Target(), More: map[string]any{"childPolicy": policy.Config()}}}})
-	policy.Child(t, 0)
+	await(t, target, "the child is built", func(inspect.Channel) bool { return true })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
