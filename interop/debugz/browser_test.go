@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
+	"github.com/grpc-composite/grpc-composite/interop/internal/tool"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -26,15 +27,17 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // machine.
 const patience = 3 * time.Minute
 
-// findBrowser returns the path of a Chromium, and skips the test if there is none.
+// findBrowser returns the path of a Chromium.
 func findBrowser(t *testing.T) string {
 	t.Helper()
+	var err error
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if path, err := exec.LookPath(name); err == nil {
+		var path string
+		if path, err = exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	t.Skip("NOT TESTED: the debug page in a browser, since there is no Chromium; on Debian: apt-get install -y chromium")
+	tool.Missing(t, "Chromium", "apt-get install -y chromium", err)
 	return ""
 }
 

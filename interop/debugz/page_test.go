@@ -31,6 +31,7 @@ func TestPage(t *testing.T) {
 	}
 	tb.await("secondary → secondary") // a trail: attempts 1 and 2
 	tb.await("passed over, so on to")
+	tb.resize(1040, 920)
 	tb.shoot("failed-over", false)
 	tb.shoot("failed-over-full", true)
 
@@ -148,5 +149,6 @@ func (tb *tab) checkKeyboard() {
 	if !eval[bool](tb, open) || !strings.HasPrefix(eval[string](tb, focused), "SUMMARY") {
 		tb.t.Error("an update closes what was opened, or takes the focus")
 	}
+	eval[bool](tb, "document.activeElement.scrollIntoView({block: 'center'}), true")
 	tb.shoot("trail", false)
 }

@@ -64,7 +64,7 @@
 //	picks[].attempt, .count   attempts sent to it, by number; 64 has all from there on
 //	skips[].reason, .count    how often attempts passed over it
 //	nested*                   the channel of a composite policy inside the cluster,
-//	                          of which id is 0
+//	                          of which id is 0, and nothing is counted
 //
 // A trail, of an RPC that has ended:
 //

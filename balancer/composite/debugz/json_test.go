@@ -189,7 +189,9 @@ func TestNested(t *testing.T) {
 		{Name: "a", Target: a.Target()},
 		{Name: "N", More: map[string]any{"childPolicy": []any{map[string]any{"composite": inner.Policy()}}}},
 	}})
-	testkit.AwaitServer(t, cc, "a")
+	if got, err := testkit.Unary(testkit.Context(t), cc); got != "a" {
+		t.Fatalf("%q answers: %v", got, err)
+	}
 	await(t, target, "N connects", func(c inspect.Channel) bool {
 		in := c.Clusters[1].Nested
 		return in != nil && conditions(*in) == "has a host, has a host"
@@ -201,8 +203,8 @@ func TestNested(t *testing.T) {
 	}
 	p := process(t, debugz.Handler())
 	after, _ := find(p, target)
-	if got, was := after.Clusters[1].Nested, before.Clusters[1].Nested; counted(*was) != "b, c" || counted(*got) != "b, c 2:1" || got.ID != 0 {
-		t.Errorf("inside: %s, before that %s", counted(*got), counted(*was))
+	if got, was := after.Clusters[1].Nested, before.Clusters[1].Nested; counted(*was) != "b, c" || counted(*got) != "b, c" || counted(after) != "a 1:2, N 2:1" || got.ID != 0 {
+		t.Errorf("inside: %s, before that %s; outside: %s", counted(*got), counted(*was), counted(after))
 	}
 	for _, c := range p.Channels {
 		if len(c.Clusters) == 2 && c.Clusters[0].Name == "b" && c.Clusters[1].Name == "c" {

@@ -55,7 +55,9 @@ type channelView struct {
 func newChannelView(c *inspect.Channel, key string, now time.Time) channelView {
 	v := channelView{Channel: c, Key: key, Tone: stateTone(c.State)}
 	for i := range c.Clusters {
-		v.Clusters = append(v.Clusters, newClusterView(&c.Clusters[i], fmt.Sprintf("%s-%d", key, i), now))
+		cluster := newClusterView(&c.Clusters[i], fmt.Sprintf("%s-%d", key, i), now)
+		cluster.Counted = c.ID != 0
+		v.Clusters = append(v.Clusters, cluster)
 	}
 	for i, s := range c.Slots {
 		v.Slots = append(v.Slots, slotView{
@@ -143,6 +145,7 @@ type clusterView struct {
 	Tone      tone
 	Since     since
 	Endpoints []endpointView
+	Counted   bool // of the outermost policy
 	Settings  []string
 	Inner     *channelView
 }
