@@ -244,7 +244,8 @@ func TestBusyChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, target := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: r.Target(), More: map[string]any{"childPolicy": policy.Config()}}}})
-	await(t, target, "the child is built", func(inspect.Channel) bool { return true })
+	policy.Child(t, 0) // so that the resolver is built, too
+	await(t, target, "the config holds", func(inspect.Channel) bool { return true })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
