@@ -180,6 +180,7 @@ func killed(t *testing.T, l *language, _ *server) string {
 }
 
 func closed(t *testing.T, l *language, _ *server) string {
+	t.Helper()
 	s := l.start(t, 0)
 	s.kill()
 	return "no call " + outcome(contextOf(t), channel(t, s.target(), nil), healthy)
@@ -195,16 +196,19 @@ func halted(t *testing.T, l *language, more map[string]any, opts ...grpc.DialOpt
 }
 
 func haltedConnected(t *testing.T, l *language, _ *server) string {
+	t.Helper()
 	return outcome(contextOf(t), halted(t, l, attemptTimeout("1s")), healthy)
 }
 
 // haltedKeepalive has the shortest times that gRPC-Go takes.
 func haltedKeepalive(t *testing.T, l *language, _ *server) string {
+	t.Helper()
 	cc := halted(t, l, nil, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: time.Second}))
 	return outcome(contextOf(t), cc, healthy)
 }
 
 func haltedUntilDeadline(t *testing.T, l *language, _ *server) string {
+	t.Helper()
 	cc := halted(t, l, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -214,12 +218,14 @@ func haltedUntilDeadline(t *testing.T, l *language, _ *server) string {
 func connectTimeout() map[string]any { return map[string]any{"connectTimeout": "1s"} }
 
 func haltedBefore(t *testing.T, l *language, _ *server) string {
+	t.Helper()
 	s := l.start(t, 0)
 	s.pause(t)
 	return "`connectTimeout` " + outcome(contextOf(t), channel(t, s.target(), connectTimeout()), healthy)
 }
 
 func silent(t *testing.T, _ *language, _ *server) string {
+	t.Helper()
 	addr, _ := testkit.BlackHole(t)
 	return "`connectTimeout` " + outcome(contextOf(t), channel(t, "passthrough:///"+addr, connectTimeout()), healthy)
 }

@@ -54,8 +54,9 @@ function unaryCall(call, callback) {
     const recorder = call.getMetricsRecorder();
     recorder.recordCPUUtilizationMetric(report.cpu_utilization);
     recorder.recordMemoryUtilizationMetric(report.memory_utilization);
-    Object.entries(report.request_cost).forEach(([name, value]) => recorder.recordRequestCostMetric(name, value));
-    Object.entries(report.utilization).forEach(([name, value]) => recorder.recordUtilizationMetric(name, value));
+    // Maps of a file of descriptors are loaded as what they are on the wire.
+    report.request_cost.forEach(({ key, value }) => recorder.recordRequestCostMetric(key, value));
+    report.utilization.forEach(({ key, value }) => recorder.recordUtilizationMetric(key, value));
   }
   const status = wantedStatus(call.request);
   if (status) {
