@@ -206,16 +206,16 @@ func TestDynamicLife(t *testing.T) {
 			})
 		}
 	})
-	for range dynamicChanges {
+	// On a busy machine most RPCs run while the config changes, and show nothing.
+	const enough = 500
+	changes := 0
+	for ; changes < dynamicChanges || checked.Load() < enough; changes++ {
 		d.change()
 		time.Sleep(time.Duration(d.rng.IntN(12)) * time.Millisecond) // how close changes follow varies
 	}
 	stop()
 	calls.Wait()
-	t.Logf("%d changes, %d configs, %d RPCs, of which %d had to succeed", dynamicChanges, len(d.configs), made.Load(), checked.Load())
-	if checked.Load() < made.Load()/4 {
-		t.Errorf("only %d of %d RPCs could be checked: the test shows too little", checked.Load(), made.Load())
-	}
+	t.Logf("%d changes, %d configs, %d RPCs, of which %d had to succeed", changes, len(d.configs), made.Load(), checked.Load())
 	if err := d.live.cc.Close(); err != nil {
 		t.Error(err)
 	}
