@@ -20,6 +20,7 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
+	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
 )
 
@@ -103,7 +104,13 @@ func (c childConfig) equal(other childConfig) bool {
 	return c.builder.Name() == other.builder.Name() && c.text == other.text
 }
 
+// maxDepth is how many objects and lists, one in another, a config may have: each
+// policy reads the whole config of those inside it, so that a deep one takes time
+// out of proportion to its length.
+const maxDepth = 100
+
 // parseConfig checks these rules, in this order:
+//   - there are at most 100 objects and lists in one another;
 //   - the JSON is an object whose known fields have values of their types;
 //     unknown fields are returned by path;
 //   - clusters has at least one entry;
@@ -119,6 +126,9 @@ func (c childConfig) equal(other childConfig) bool {
 //     and a maxTime that is not shorter;
 //   - metadata has keys and values that gRPC lets a program send.
 func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err error) {
+	if svcconfig.Deeper(string(data), maxDepth) {
+		return nil, nil, fieldError("config", "", fmt.Sprintf("must have at most %d objects and lists in one another", maxDepth))
+	}
 	var msg pb.LoadBalancingConfig
 	unknown, err = configjson.Unmarshal(data, &msg)
 	if err != nil {

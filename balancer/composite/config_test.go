@@ -70,6 +70,7 @@ var rejectedConfigs = []struct{ name, input, want string }{
 	{"a list", `[{"clusters":[]}]`, `composite: [{"clusters":[]}]: must be an object`},
 	{"a string", `"clusters"`, `composite: "clusters": must be an object`},
 
+	{"too deep", strings.Repeat(`{"clusters":[`, 51) + strings.Repeat(`]}`, 51), `composite: config: must have at most 100 objects and lists in one another`},
 	{"no clusters", `{}`, `composite: clusters: must list at least one cluster`},
 	{"an empty list of clusters", `{"clusters":[]}`, `composite: clusters: must list at least one cluster`},
 	{"clusters is null", `{"clusters":null}`, `composite: clusters: must list at least one cluster`},

@@ -3,6 +3,7 @@ package composite_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestRetryInterceptor(t *testing.T) {
 				backends = append(backends, b)
 			}
 			s := testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: tc.attempts}
-			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
+			cc := testkit.Dial(t, "composite:///", append(slices.Clip(tc.opts), grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, unaryRPC(testkit.Context(t), cc), tc.code, tc.parts...)
 			if got := testkit.Counts(backends...); got != tc.counts {
 				t.Errorf("calls %s: want %s", got, tc.counts)
@@ -119,7 +120,7 @@ func TestStreamRetryInterceptor(t *testing.T) {
 			backends := startScripted(t, "U OK")
 			backends[1].Script(tc.second)
 			s := testkit.Service{Clusters: testkit.Clusters(backends...)}
-			cc := testkit.Dial(t, "composite:///", append(tc.opts, grpc.WithDefaultServiceConfig(s.JSON()))...)
+			cc := testkit.Dial(t, "composite:///", append(slices.Clip(tc.opts), grpc.WithDefaultServiceConfig(s.JSON()))...)
 			checkError(t, bidiRPC(testkit.Context(t), cc), tc.code)
 			if got := testkit.Counts(backends...); got != tc.counts {
 				t.Errorf("calls %s: want %s", got, tc.counts)

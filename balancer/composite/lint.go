@@ -104,10 +104,6 @@ func (l *linter) refuse(path, problem string) {
 	l.add(Error, path, problem, "correct it: gRPC-Go refuses the whole service config")
 }
 
-// maxDepth is how many objects and lists, one in another, a config may have to be
-// looked into. Policies in policies take 4 each.
-const maxDepth = 100
-
 func (l *linter) lint(text string) {
 	if svcconfig.Deeper(text, maxDepth) {
 		l.errorf("", "nest fewer policies", "it has more than %d objects and lists in one another, and is not looked into", maxDepth)

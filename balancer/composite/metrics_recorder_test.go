@@ -2,6 +2,7 @@ package composite
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -41,7 +42,7 @@ func TestRecorderOf(t *testing.T) {
 		{"a recorder", []grpc.DialOption{testkit.NewMetrics().DialOption()}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cc := testkit.Dial(t, "passthrough:///"+testkit.ClosedPort, append(tc.opts, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"recorder_probe": {}}]}`))...)
+			cc := testkit.Dial(t, "passthrough:///"+testkit.ClosedPort, append(slices.Clip(tc.opts), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"recorder_probe": {}}]}`))...)
 			cc.Connect()
 			if got := <-probe.found; (got != nil) != tc.want {
 				t.Errorf("recorder %v: want one: %v", got, tc.want)

@@ -105,7 +105,7 @@ func TestAttemptFromContext(t *testing.T) {
 					target = "composite:///"
 					config = testkit.Service{Clusters: append([]testkit.Cluster{p}, testkit.Clusters(backends...)...), Attempts: 3}.JSON()
 				}
-				cc := testkit.Dial(t, target, append(tc.opts, grpc.WithDefaultServiceConfig(config), grpc.WithStatsHandler(w), grpc.WithPerRPCCredentials(w))...)
+				cc := testkit.Dial(t, target, append(slices.Clip(tc.opts), grpc.WithDefaultServiceConfig(config), grpc.WithStatsHandler(w), grpc.WithPerRPCCredentials(w))...)
 				// Whatever the first RPC waits for, connected is everyone then.
 				_ = kind.call(testkit.Context(t), cc)
 				w.mu.Lock()

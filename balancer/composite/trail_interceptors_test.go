@@ -168,7 +168,7 @@ func TestNoTrail(t *testing.T) {
 			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
 				b := startScripted(t, "U")[0]
-				cc := testkit.Dial(t, b.Target(), append(tc.opts, grpc.WithDefaultServiceConfig(tc.config(b)))...)
+				cc := testkit.Dial(t, b.Target(), append(slices.Clip(tc.opts), grpc.WithDefaultServiceConfig(tc.config(b)))...)
 				trail := composite.Trail{Attempts: []composite.Attempt{{Number: 7, Cluster: "earlier"}}}
 				err := kind.call(testkit.Context(t), cc, composite.RecordTrail(&trail))
 				checkError(t, err, tc.code)

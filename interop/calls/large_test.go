@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -57,7 +58,7 @@ func TestOverTheServersLimit(t *testing.T) {
 				a, b := testkit.Start(t, "a", grpc.MaxRecvMsgSize(mib)), testkit.Start(t, "b")
 				cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a, b), Attempts: 2, Retryable: []string{tc.retryable}})
 				var trail composite.Trail
-				err := calls[sort](testkit.Context(t), cc, 2*mib, append(tc.opts, composite.RecordTrail(&trail))...)
+				err := calls[sort](testkit.Context(t), cc, 2*mib, append(slices.Clip(tc.opts), composite.RecordTrail(&trail))...)
 				if status.Code(err) != tc.code {
 					t.Errorf("error %v: want %v", err, tc.code)
 				}
@@ -85,7 +86,7 @@ func TestOverTheClientsLimits(t *testing.T) {
 			a, b := testkit.Start(t, "a", echo("")), testkit.Start(t, "b", echo(""))
 			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a, b), Attempts: 2, Retryable: []string{"RESOURCE_EXHAUSTED"}})
 			var trail composite.Trail
-			err := calls["unary"](testkit.Context(t), cc, 2*mib, append(tc.opts, composite.RecordTrail(&trail), grpc.MaxRetryRPCBufferSize(8*mib))...)
+			err := calls["unary"](testkit.Context(t), cc, 2*mib, append(slices.Clip(tc.opts), composite.RecordTrail(&trail), grpc.MaxRetryRPCBufferSize(8*mib))...)
 			if status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("error %v: want RESOURCE_EXHAUSTED", err)
 			}
