@@ -64,7 +64,7 @@ func TestDisabledRetries(t *testing.T) {
 				t.Helper()
 				return []testkit.Cluster{raw(t, "a", testkit.RawRefuse, testkit.RawOK), scripted(t, testkit.OK, "b")}
 			},
-			story: "1 a Unavailable, 1 a OK transparent committed",
+			story: "1 a repeated, 1 a OK transparent committed",
 		},
 		{
 			name: "a retry interceptor after DialOptions",

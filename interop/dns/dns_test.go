@@ -83,6 +83,16 @@ func (c client) awaitSkip(t *testing.T, reason string) {
 	})
 }
 
+// stopFallback stops the other cluster, and waits until RPCs fail.
+func (c client) stopFallback(t *testing.T) {
+	t.Helper()
+	c.fallback.Stop()
+	testkit.Eventually(t, "an RPC fails", func() bool {
+		_, err := testkit.Unary(testkit.Context(t), c.cc)
+		return err != nil
+	})
+}
+
 var policies = map[string]map[string]any{
 	"round_robin": nil,
 	"pick_first":  {"childPolicy": []any{map[string]any{"pick_first": map[string]any{}}}},

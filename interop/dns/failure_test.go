@@ -133,11 +133,7 @@ func TestErrorNamesTheDNSFailure(t *testing.T) {
 			ns.answer(reply)
 			c := dial(t, ns.target(t, pods[0]), nil)
 			c.call(t)
-			c.fallback.Stop()
-			testkit.Eventually(t, "an error", func() bool {
-				_, err := testkit.Unary(testkit.Context(t), c.cc)
-				return err != nil
-			})
+			c.stopFallback(t)
 			_, err := testkit.Unary(testkit.Context(t), c.cc)
 			testkit.Contains(t, err, "no_healthy_upstream", want, "fallback skipped: transient failure")
 		})
@@ -154,11 +150,7 @@ func TestWaitForReadyOutlastsTheFailure(t *testing.T) {
 			ns.answer(reply)
 			c := dial(t, ns.target(t, pods[0]), nil)
 			c.call(t)
-			c.fallback.Stop()
-			testkit.Eventually(t, "an RPC fails", func() bool {
-				_, err := testkit.Unary(testkit.Context(t), c.cc)
-				return err != nil
-			})
+			c.stopFallback(t)
 			answered := make(chan string, 1)
 			ctx := testkit.Context(t)
 			go func() {

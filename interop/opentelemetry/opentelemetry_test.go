@@ -115,7 +115,7 @@ func TestAttemptsAndTrail(t *testing.T) {
 		{"retried", []server{u, u, ok}, codes.OK, "1 a Unavailable, 2 b Unavailable, 3 c OK"},
 		{"skipped", []server{closed, ok}, codes.OK, "1 b OK past a"},
 		{"skipped and retried", []server{closed, u, ok}, codes.OK, "1 b Unavailable past a, 2 b Unavailable, 3 c OK"},
-		{"repeated transparently", []server{refusing, ok}, codes.OK, "1 a Unavailable, 1 a Unavailable transparent, 2 b OK"},
+		{"repeated transparently", []server{refusing, ok}, codes.OK, "1 a repeated, 1 a Unavailable transparent, 2 b OK"},
 		{"in vain", []server{u, u, u}, codes.Unavailable, "1 a Unavailable, 2 b Unavailable, 3 c Unavailable"},
 	} {
 		for _, instrument := range instruments {

@@ -2,7 +2,7 @@
 // grpc-go, each in a copy of the module that it throws away:
 //
 //	go run ./cmd/matrix                       # the last eight minor versions, and the newest pre-release
-//	go run ./cmd/matrix -short v1.78.0        # these versions, and only what is quick
+//	go run ./cmd/matrix -short v1.79.3        # these versions, and only what is quick
 //
 // It prints a table of what came out. It fails if a version does not build, or fails
 // tests other than those that are known to differ there, or no longer fails those.

@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestDifferencesOf(t *testing.T) {
-	for v, want := range map[string]int{"v1.79.3": 3, "v1.80.0": 2, "v1.80.1": 2, "v1.81.0-dev": 2, "v1.81.0": 0, "v1.86.0-dev": 0} {
+	for v, want := range map[string]int{"v1.78.0": 4, "v1.79.3": 3, "v1.80.0": 2, "v1.80.1": 2, "v1.81.0-dev": 2, "v1.81.0": 0, "v1.86.0-dev": 0} {
 		if got := len(differencesOf(v)); got != want {
 			t.Errorf("%s has %d differences: want %d", v, got, want)
 		}
@@ -114,6 +114,7 @@ func TestReport(t *testing.T) {
 		{"fails", result{version: "v1.85.0", failed: []string{"p.TestA"}}, "fail: p.TestA", true},
 		{"stale", result{version: "v1.80.0", stale: []string{"p.TestA"}}, "pass and should fail: p.TestA", true},
 		{"does not build", result{version: "v1.50.0", err: os.ErrInvalid}, "does not build: invalid argument", true},
+		{"builds", result{version: "v1.78.0", builds: true}, "| v1.78.0 | builds | the library builds", false},
 		{"differs", result{version: "v1.79.0"}, "ring_hash", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -32,6 +32,9 @@ func (r result) ok() bool { return r.err == nil && len(r.failed) == 0 && len(r.s
 
 // String tells the result in a line.
 func (r result) String() string {
+	if r.builds {
+		return "builds"
+	}
 	if r.err != nil {
 		return "does not build: " + strings.Join(strings.Fields(r.err.Error()), " ")
 	}
