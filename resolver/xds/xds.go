@@ -70,6 +70,8 @@
 //     any certificate of the right authority will do.
 //   - A cluster of xDS that is listed under two names must not be lazy: once it is
 //     subscribed to, gRPC's policy learns of it only with its next change.
+//   - With gRPC-Go v1.78 and v1.79 all this works, but a cluster that loses its
+//     endpoints counts as a transient failure, and a route's cluster need not exist.
 //   - A service config that the program gives by
 //     [google.golang.org/grpc.WithDefaultServiceConfig] is not used.
 //     [google.golang.org/grpc.WithDisableServiceConfig] is an error.
