@@ -49,18 +49,26 @@ func (b *compositeBalancer) shareEndpoints(cfg *lbConfig, state resolver.State) 
 	}
 }
 
+// maxReported is how many tags a channel remembers that no cluster has: a resolver
+// may make up ever new ones.
+const maxReported = 64
+
 // reportUnused warns about endpoints that no cluster gets, once for each tag.
 func (b *compositeBalancer) reportUnused(tag string, targetless int) {
 	if tag == "" && targetless == 0 {
 		return // every cluster has its own target, so the channel's does not matter
 	}
-	if b.reported[tag] {
+	if b.reported[tag] || len(b.reported) > maxReported {
 		return
 	}
 	if b.reported == nil {
 		b.reported = make(map[string]bool)
 	}
 	b.reported[tag] = true
+	if len(b.reported) > maxReported {
+		logger.Warningf("endpoints are tagged with more than %d names that no cluster has: no more are told", maxReported)
+		return
+	}
 	if tag == "" {
 		logger.Warningf("endpoints without a tag of package clusterattr are not used: %d clusters have no target", targetless)
 		return

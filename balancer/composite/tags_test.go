@@ -234,6 +234,26 @@ func TestUnusedEndpointsAreReportedOnce(t *testing.T) {
 	}
 }
 
+// TestUnusedEndpointsAreReportedInMeasure has a resolver that makes up ever new tags.
+func TestUnusedEndpointsAreReportedInMeasure(t *testing.T) {
+	t.Parallel()
+	backends := startNumbered(t, 1)
+	r := testkit.NewResolver(t)
+	mine := r.Authority() + "-mine"
+	_ = r.UpdateState(taggedState("0:"+mine, backends))
+	cc := dialTarget(t, r.Target(), withoutTargets(mine))
+	callAll(t, cc, 1)
+	for i := range 200 {
+		_ = r.UpdateState(taggedState(fmt.Sprintf("0:%s 0:%s-new-%d", mine, r.Authority(), i), backends))
+	}
+	if got := len(warnings.with(r.Authority() + "-new-")); got != 64 {
+		t.Errorf("the log has %d lines about tags that no cluster has: want 64, and one that there are more", got)
+	}
+	if got := warnings.with("more than 64 names that no cluster has"); len(got) != 1 {
+		t.Errorf("the log says %q: want one line", got)
+	}
+}
+
 func TestEndpointsWithoutATagAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	const clusters = 37 // by which the line is known
