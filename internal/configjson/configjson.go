@@ -180,7 +180,11 @@ func leaf(value json.RawMessage, m protoreflect.Message, field protoreflect.Fiel
 	if v, ok := readLeaf(value, m, field); ok {
 		return v, nil
 	}
-	return protoreflect.Value{}, &Error{Path: path, Value: Shown(value), Want: want(field, value)}
+	e := &Error{Path: path, Value: Shown(value), Want: want(field, value)}
+	if field.IsMap() {
+		e.Value = "" // what is mapped to may be secret: request metadata is
+	}
+	return protoreflect.Value{}, e
 }
 
 // readLeaf lets protojson read it.
