@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/interop/internal/tool"
 )
 
 // buildTime is how long all of a language's installation may take. Rust on a busy
@@ -63,7 +65,7 @@ func (l *language) buildInto(dir string) error {
 func (b *build) run(env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(b.ctx, name, args...) //nolint:gosec // a tool of the list
 	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), env...)
-	endWithParent(cmd)
+	tool.EndWithParent(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()

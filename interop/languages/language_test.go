@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	testpb "google.golang.org/grpc/interop/grpc_testing"
@@ -27,7 +28,7 @@ var sources embed.FS
 type language struct {
 	name    string
 	library string
-	tools   []tool
+	tools   []program
 	// build makes the server in b's folder, which holds the sources, the file
 	// descriptorFile, and in the end all that command needs.
 	build func(b *build) error
@@ -42,21 +43,28 @@ type language struct {
 	err  error
 }
 
-// tool is a program that has to be on the PATH.
-type tool struct{ command, install string }
+// program is what has to be on the PATH.
+type program struct{ command, install string }
 
-// missingToolError is a tool that is not installed.
-type missingToolError struct {
-	language string
-	tool     tool
+// missingProgramError is a program that is not installed.
+type missingProgramError struct {
+	program
+	err error
 }
 
-func (e *missingToolError) Error() string {
-	return fmt.Sprintf("%s is not installed: %s", e.tool.command, e.tool.install)
+func (e *missingProgramError) Error() string {
+	return fmt.Sprintf("%s is not installed: %v", e.command, e.err)
 }
 
-// byFlag is whether the language is tested only if a flag asks for it.
-func (l *language) byFlag() bool { return l == &rust && !*withRust }
+func (e *missingProgramError) Unwrap() error { return e.err }
+
+// chosen are the languages to be tested.
+func chosen() []*language {
+	if *withRust {
+		return languages
+	}
+	return slices.DeleteFunc(slices.Clone(languages), func(l *language) bool { return l == &rust })
+}
 
 // make builds the server once, or finds that an earlier run has.
 func (l *language) make() error {
@@ -65,9 +73,6 @@ func (l *language) make() error {
 }
 
 func (l *language) find() (dir string, err error) {
-	if l.byFlag() {
-		return "", fmt.Errorf("not asked for: go test ./languages -rust")
-	}
 	if l.build == nil {
 		return "", nil
 	}
@@ -82,15 +87,15 @@ func (l *language) find() (dir string, err error) {
 		return dir, nil
 	}
 	if err := l.buildInto(dir); err != nil {
-		return "", fmt.Errorf("%s server was not built: %w", l.name, err)
+		return "", fmt.Errorf("the server was not built: %w", err)
 	}
 	return dir, nil
 }
 
 func (l *language) findTools(look func(string) (string, error)) error {
-	for _, tool := range l.tools {
-		if _, err := look(tool.command); err != nil {
-			return &missingToolError{l.name, tool}
+	for _, needed := range l.tools {
+		if _, err := look(needed.command); err != nil {
+			return &missingProgramError{needed, err}
 		}
 	}
 	return nil

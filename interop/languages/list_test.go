@@ -23,7 +23,7 @@ var golang = language{
 
 var python = language{
 	name: "Python", library: "grpcio",
-	tools: []tool{
+	tools: []program{
 		{"python3", "apt-get install -y python3"},
 		{"pip3", "apt-get install -y python3-pip"},
 	},
@@ -38,7 +38,7 @@ var python = language{
 
 var java = language{
 	name: "Java", library: "grpc-netty-shaded",
-	tools: []tool{
+	tools: []program{
 		{"javac", "apt-get install -y default-jdk-headless"},
 		{"java", "apt-get install -y default-jdk-headless"},
 		{"mvn", "apt-get install -y maven"},
@@ -52,7 +52,7 @@ var java = language{
 
 var node = language{
 	name: "Node", library: "@grpc/grpc-js",
-	tools: []tool{
+	tools: []program{
 		{"node", "apt-get install -y nodejs"},
 		{"npm", "apt-get install -y npm"},
 	},
@@ -65,7 +65,7 @@ var node = language{
 
 var rust = language{
 	name: "Rust", library: "tonic",
-	tools: []tool{{"cargo", "apt-get install -y cargo, or rustup for a newer one"}},
+	tools: []program{{"cargo", "apt-get install -y cargo, or rustup for a newer one"}},
 	build: buildRust,
 	command: func(dir string) *exec.Cmd {
 		return exec.Command(filepath.Join(dir, "interop-server")) //nolint:gosec // built by the test

@@ -3,6 +3,7 @@
 package languages
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
+	"github.com/grpc-composite/grpc-composite/interop/internal/tool"
 )
 
 var (
@@ -49,14 +51,17 @@ func newTally(t *testing.T) *tally {
 	t.Helper()
 	c := &tally{}
 	t.Cleanup(func() {
-		fmt.Printf("%s: %d servers tested (%s), %d skipped (%s)\n", t.Name(),
-			len(c.tested), strings.Join(c.tested, ", "), len(c.skipped), strings.Join(c.skipped, "; "))
+		line := fmt.Sprintf("%s: servers tested: %d (%s), skipped: %d (%s)", t.Name(),
+			len(c.tested), strings.Join(c.tested, ", "), len(c.skipped), strings.Join(c.skipped, ", "))
+		if !*withRust {
+			line += ", not asked for: Rust (-rust)"
+		}
+		fmt.Println(line)
 	})
 	return c
 }
 
-// ready makes the language's server, or skips the test and says how to get what is
-// missing. In CI nothing may be missing.
+// ready makes the language's server, or ends the test for want of a tool.
 func (c *tally) ready(t *testing.T, l *language) {
 	t.Helper()
 	err := l.make()
@@ -64,16 +69,16 @@ func (c *tally) ready(t *testing.T, l *language) {
 	if err == nil {
 		c.tested = append(c.tested, l.name)
 	} else {
-		c.skipped = append(c.skipped, l.name+": "+firstLine(err.Error()))
+		c.skipped = append(c.skipped, l.name)
 	}
 	c.mu.Unlock()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "" && !l.byFlag():
-		t.Fatal(err)
-	default:
-		t.Skip(err)
+	if err == nil {
+		return
 	}
+	if missing, ok := errors.AsType[*missingProgramError](err); ok {
+		tool.Missing(t, missing.command, missing.install, err)
+	}
+	tool.Missing(t, "the server in "+l.name, "a connection to its registry of packages, and this test again", err)
 }
 
 func firstLine(text string) string {

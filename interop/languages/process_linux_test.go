@@ -12,12 +12,6 @@ import (
 	"time"
 )
 
-// endWithParent has the process die with this one, however this one ends, and
-// makes it the head of a group that can be killed at once.
-func endWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
-
 func killGroup(cmd *exec.Cmd) error {
 	return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
+	"github.com/grpc-composite/grpc-composite/interop/internal/tool"
 )
 
 // startTime is how long a server may take to start. A JVM on a busy machine is
@@ -57,7 +58,7 @@ func (l *language) launch(limit int) (*server, error) {
 		s.cmd.Args = append(s.cmd.Args, strconv.Itoa(limit))
 	}
 	s.cmd.Stderr = &s.stderr
-	endWithParent(s.cmd)
+	tool.EndWithParent(s.cmd)
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err

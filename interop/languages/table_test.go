@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 	tally := newTally(t)
 	measured := newTable()
 	t.Run("measure", func(t *testing.T) {
-		for _, l := range languages {
+		for _, l := range chosen() {
 			t.Run(l.name, func(t *testing.T) {
 				t.Parallel()
 				tally.ready(t, l)
@@ -49,10 +49,10 @@ func TestTable(t *testing.T) {
 				measured.heading[l.name] = fmt.Sprintf("%s (%s %s)", l.name, l.library, running.version)
 				measured.mu.Unlock()
 				for _, s := range situations {
+					if l.cannot[s.title] != "" {
+						continue
+					}
 					t.Run(s.title, func(t *testing.T) {
-						if reason := l.cannot[s.title]; reason != "" {
-							t.Skip(reason)
-						}
 						measured.set(l, s.title, s.measure(t, l, running))
 					})
 				}

@@ -23,7 +23,10 @@ func TestMissingTool(t *testing.T) {
 				}
 				return "/bin/" + command, nil
 			})
-			testkit.Contains(t, err, missing.command+" is not installed", missing.install)
+			testkit.Contains(t, err, missing.command+" is not installed")
+			if got, ok := errors.AsType[*missingProgramError](err); !ok || got.install != missing.install {
+				t.Errorf("error %v does not have what installs %s", err, missing.command)
+			}
 		}
 		if err := l.findTools(func(command string) (string, error) { return "/bin/" + command, nil }); err != nil {
 			t.Errorf("%s with all tools: %v", l.name, err)

@@ -16,7 +16,7 @@ type Process struct {
 // Start starts a process.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	endWithParent(cmd)
+	EndWithParent(cmd)
 	p := &Process{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// endWithParent has the system kill the process when its parent is gone. It gets a
+// EndWithParent has the system kill the process when its parent is gone. It gets a
 // process group of its own, so that an interrupt reaches it in no other way.
-func endWithParent(cmd *exec.Cmd) {
+func EndWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package tool
 
 import "os/exec"
 
-// endWithParent leaves the process in the parent's group, whose interrupts it gets.
-func endWithParent(*exec.Cmd) {}
+// EndWithParent leaves the process in the parent's group, whose interrupts it gets.
+func EndWithParent(*exec.Cmd) {}
