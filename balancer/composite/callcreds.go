@@ -51,6 +51,9 @@ func (c *callCredentials) RequireTransportSecurity() bool { return false }
 // GetRequestMetadata returns the token of the attempt's cluster.
 func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
 	a := attempt.FromContext(ctx)
+	if a == nil && attempt.IsLean(ctx) {
+		return nil, errLean("composite.NewPerRPCCredentials")
+	}
 	if a == nil {
 		return nil, nil // not an attempt: a health check, or another policy's
 	}

@@ -33,14 +33,15 @@ const (
 type lbConfig struct {
 	serviceconfig.LoadBalancingConfig `json:"-"`
 
-	clusters    []clusterConfig // each name once, in the order of the list
-	slots       *plan.Slots     // over the indexes of clusters
-	failRequest bool            // NoHost is FAIL_REQUEST
-	nextCluster bool            // Progression is NEXT_CLUSTER
-	noteHosts   bool            // some cluster avoids previous hosts
-	names       []string        // all, those of composite policies inside included
-	index       map[string]int  // name to index in clusters
-	text        string          // the JSON, by which a config is known to be unchanged
+	clusters        []clusterConfig // each name once, in the order of the list
+	slots           *plan.Slots     // over the indexes of clusters
+	failRequest     bool            // NoHost is FAIL_REQUEST
+	nextCluster     bool            // Progression is NEXT_CLUSTER
+	noteHosts       bool            // some cluster avoids previous hosts
+	attemptTimeouts bool            // some cluster has one
+	names           []string        // all, those of composite policies inside included
+	index           map[string]int  // name to index in clusters
+	text            string          // the JSON, by which a config is known to be unchanged
 }
 
 // MarshalJSON returns the config as it was written: gRPC's xDS policies write the
@@ -146,6 +147,7 @@ func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err err
 	cfg.nextCluster = msg.GetProgression() == pb.LoadBalancingConfig_NEXT_CLUSTER
 	for _, c := range cfg.clusters {
 		cfg.noteHosts = cfg.noteHosts || c.avoidPreviousHosts > 0
+		cfg.attemptTimeouts = cfg.attemptTimeouts || c.attemptTimeout != nil
 	}
 	overflow := plan.Fail
 	switch msg.GetOverflow() {

@@ -9,8 +9,8 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
-// Option changes what [DialOptions] installs. There are none yet.
-type Option interface{ isOption() }
+// Option changes what [DialOptions] installs: see [LeanCounting].
+type Option interface{ apply(i *attempt.Interceptors) }
 
 // DialOptions returns what a channel needs for its attempts to be counted: a
 // unary and a stream interceptor and a stats handler. Without it, every RPC on a
@@ -30,14 +30,19 @@ type Option interface{ isOption() }
 // It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
 // after it sets another. The options may be used for any number of channels.
 func DialOptions(opts ...Option) []grpc.DialOption {
-	_ = opts
 	interceptors := attempt.Interceptors{Failed: withTrail, Started: startTrail}
-	return []grpc.DialOption{
+	for _, opt := range opts {
+		opt.apply(&interceptors)
+	}
+	dialOptions := []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(interceptors.Unary),
 		grpc.WithChainStreamInterceptor(interceptors.Stream),
-		grpc.WithStatsHandler(attempt.StatsHandler()),
 		grpc.WithMaxCallAttempts(plan.MaxSlots),
 	}
+	if !interceptors.Lean {
+		dialOptions = append(dialOptions, grpc.WithStatsHandler(attempt.StatsHandler()))
+	}
+	return dialOptions
 }
 
 // WithAttempt returns a context that makes the next RPC start at attempt n

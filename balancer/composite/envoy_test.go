@@ -43,7 +43,7 @@ type envoyScenario struct {
 // deliberate difference: a call whose last attempt took too long has the code
 // DEADLINE_EXCEEDED, where Envoy says UNAVAILABLE. Scenarios in which servers hang
 // run in a bubble, so that no other server is late just because the machine is
-// busy.
+// busy. The others are repeated with lean counting.
 func TestEnvoyVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/envoy-vectors.json")
 	if err != nil {
@@ -63,12 +63,13 @@ func TestEnvoyVectors(t *testing.T) {
 		t.Run(fmt.Sprint(s.ID), func(t *testing.T) {
 			t.Parallel()
 			if s.AttemptTimeoutMs == 0 {
-				replayEnvoy(t, s, testkit.Start)
+				replayEnvoy(t, s, dial, testkit.Start)
+				replayEnvoy(t, s, dialLean, testkit.Start)
 				return
 			}
 			synctest.Test(t, func(t *testing.T) {
 				net := newBubbleNet()
-				replayEnvoy(t, s, net.start, net.dialer())
+				replayEnvoy(t, s, dial, net.start, net.dialer())
 			})
 		})
 	}
@@ -122,9 +123,12 @@ func code(name string) codes.Code {
 	return c
 }
 
+// dialer opens a channel with a service config.
+type dialer func(t testing.TB, s testkit.Service, opts ...grpc.DialOption) *grpc.ClientConn
+
 // replayEnvoy makes a scenario's calls on a channel with options of its own, to
 // servers that start starts.
-func replayEnvoy(t *testing.T, s envoyScenario, start func(t testing.TB, name string, opts ...grpc.ServerOption) *testkit.Backend, opts ...grpc.DialOption) {
+func replayEnvoy(t *testing.T, s envoyScenario, dial dialer, start func(t testing.TB, name string, opts ...grpc.ServerOption) *testkit.Backend, opts ...grpc.DialOption) {
 	t.Helper()
 	var run envoyRun
 	service := testkit.Service{

@@ -98,7 +98,7 @@ func (e *exhausted) reason(slot int) string {
 	case e.skips.full.Has(slot):
 		return fmt.Sprintf("max requests (%d)", c.config.maxRequests)
 	}
-	return c.cluster.describe(c.reason, e.info)
+	return c.cluster.describe(c.reason, e.attempt, e.info)
 }
 
 // name is the name of a slot's cluster, which the config may no longer have.
@@ -120,7 +120,7 @@ func (p *picker) names(a *attempt.Attempt, table *plan.Table) []string {
 
 // describe says why the cluster has no host: what its child says, and what its
 // resolver said last, if that is a failure.
-func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
+func (c *cluster) describe(reason plan.Reason, a *attempt.Attempt, info balancer.PickInfo) string {
 	c.parent.mu.Lock()
 	fromChild, fromResolver := c.errorsLocked()
 	timeout := c.connectTimeout
@@ -129,7 +129,7 @@ func (c *cluster) describe(reason plan.Reason, info balancer.PickInfo) string {
 		picker = ch.state.Picker
 	}
 	c.parent.mu.Unlock()
-	if err := pickerError(picker, info); err != nil {
+	if err := pickerError(picker, a, info); err != nil {
 		fromChild = err
 	}
 	return explain(reason, timeout, fromChild, fromResolver)
@@ -231,11 +231,11 @@ func (p plain) Error() string { return p.err.Error() }
 
 // pickerError is what a child's picker says about why it has no host, or nil. It
 // is asked as a channel that has this child alone would ask it.
-func pickerError(p balancer.Picker, info balancer.PickInfo) error {
+func pickerError(p balancer.Picker, a *attempt.Attempt, info balancer.PickInfo) error {
 	if p == nil {
 		return nil
 	}
-	result, err := pickChild(p, attempt.FromContext(info.Ctx), info)
+	result, err := pickChild(p, a, info)
 	if err == nil && result.Done != nil {
 		result.Done(balancer.DoneInfo{}) // not used after all
 	}

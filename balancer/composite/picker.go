@@ -42,7 +42,7 @@ type pickCluster struct {
 // Pick follows the attempt's slots to the first cluster that has a host, or that
 // the attempt has to wait for.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	a := attempt.FromContext(info.Ctx)
+	a := attempt.ForPicker(info.Ctx)
 	if a == nil || a.Number() < 1 {
 		return balancer.PickResult{}, errUntracked(a)
 	}
@@ -50,6 +50,13 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if p.counting {
 		a.WillCount()
 	}
+	if a.Lean() {
+		return p.pickLean(a, info)
+	}
+	return p.pick(a, info)
+}
+
+func (p *picker) pick(a *attempt.Attempt, info balancer.PickInfo) (balancer.PickResult, error) {
 	if list := a.List(); list != nil && !a.Nested() {
 		return p.pickOwn(a, info, list)
 	}

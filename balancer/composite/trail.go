@@ -94,7 +94,7 @@ type recordTrail struct {
 
 // startTrail has the trail written for those who want it, before any other
 // option is told that the RPC has ended.
-func startTrail(l *attempt.Ledger, opts []grpc.CallOption) []grpc.CallOption {
+func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
 	var trails []*Trail
 	watching := inspect.Watching()
 	for _, opt := range opts {
@@ -103,7 +103,7 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) []grpc.CallOption {
 		}
 	}
 	if trails == nil && !watching {
-		return opts
+		return opts, nil
 	}
 	var kept *inspect.Trail
 	write := func(err error) {
@@ -118,7 +118,7 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) []grpc.CallOption {
 		}
 	}
 	if trails == nil {
-		return append([]grpc.CallOption{l.WriteRecords(write)}, opts...)
+		return append([]grpc.CallOption{l.WriteRecords(write)}, opts...), nil
 	}
 	// Without the options that are served, which these dial options, given
 	// twice, would serve again.
@@ -126,7 +126,7 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) []grpc.CallOption {
 		_, ok := opt.(recordTrail)
 		return ok
 	})
-	return append([]grpc.CallOption{l.WriteRecords(write)}, rest...)
+	return append([]grpc.CallOption{l.WriteRecords(write)}, rest...), nil
 }
 
 // TrailFromError returns the trail of a failed RPC. It returns false if err does

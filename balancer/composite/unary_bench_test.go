@@ -15,10 +15,16 @@ import (
 
 const roundRobin = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 
+// contender is a channel that makes an RPC.
+type contender struct {
+	name string
+	call func() error
+}
+
 // unaryContenders returns, for the same server in a process of its own, a bare
-// channel, one that has a stats handler which does nothing besides, and a
-// composite one, all with the same child policy.
-func unaryContenders(b *testing.B) []func() error {
+// channel, one that has a stats handler which does nothing besides, and composite
+// ones with full and lean counting, all with the same child policy.
+func unaryContenders(b *testing.B) []contender {
 	b.Helper()
 	addr := testkit.StartProcess(b)
 	target := "passthrough:///" + addr
@@ -30,18 +36,21 @@ func unaryContenders(b *testing.B) []func() error {
 		}
 	}
 	config := grpc.WithDefaultServiceConfig(roundRobin)
-	return []func() error{
-		client(testkit.Dial(b, target, config)),
-		client(testkit.Dial(b, target, config, grpc.WithStatsHandler(connHandler(func() {})))),
-		client(dial(b, testkit.Service{Attempts: 3, Clusters: []testkit.Cluster{
-			{Name: "primary", Target: target}, {Name: "secondary", Target: target}, {Name: "fallback", Target: target},
-		}})),
+	service := testkit.Service{Attempts: 3, Clusters: []testkit.Cluster{
+		{Name: "primary", Target: target}, {Name: "secondary", Target: target}, {Name: "fallback", Target: target},
+	}}
+	return []contender{
+		{"bare", client(testkit.Dial(b, target, config))},
+		{"empty-handler", client(testkit.Dial(b, target, config, grpc.WithStatsHandler(connHandler(func() {}))))},
+		{"composite", client(dial(b, service))},
+		{"lean", client(dialLean(b, service))},
 	}
 }
 
-// BenchmarkUnary compares a healthy unary RPC on a composite channel with one on
-// a bare channel, and with one that has an empty stats handler: what that costs
-// is gRPC-Go's own. They take turns, and the medians are compared.
+// BenchmarkUnary compares a healthy unary RPC on a composite channel, with full and
+// with lean counting, with one on a bare channel, and with one that has an empty
+// stats handler: what that costs is gRPC-Go's own. They take turns, and the medians
+// are compared.
 func BenchmarkUnary(b *testing.B) {
 	contenders := unaryContenders(b)
 	times := make([][]time.Duration, len(contenders))
@@ -53,7 +62,7 @@ func BenchmarkUnary(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		for range turn {
 			start := time.Now()
-			if err := contenders[who](); err != nil {
+			if err := contenders[who].call(); err != nil {
 				b.Fatal(err)
 			}
 			times[who] = append(times[who], time.Since(start))
@@ -61,8 +70,7 @@ func BenchmarkUnary(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		allocs[who] += after.Mallocs - before.Mallocs
 	}
-	const bare, handler, composite = 0, 1, 2
-	if len(times[composite]) == 0 {
+	if len(times[len(times)-1]) == 0 {
 		return // too short a run to compare anything
 	}
 	p50 := make([]float64, len(contenders))
@@ -72,10 +80,10 @@ func BenchmarkUnary(b *testing.B) {
 		p50[who] = float64(times[who][len(times[who])/2])
 		perRPC[who] = float64(allocs[who]) / float64(len(times[who]))
 	}
-	b.ReportMetric(p50[bare]/1e3, "bare-p50-us")
-	b.ReportMetric(p50[composite]/p50[bare], "p50-ratio")
-	b.ReportMetric(p50[handler]/p50[bare], "p50-ratio-empty-handler")
-	b.ReportMetric(perRPC[composite]-perRPC[bare], "more-allocs/RPC")
-	b.ReportMetric(perRPC[handler]-perRPC[bare], "more-allocs/RPC-empty-handler")
+	b.ReportMetric(p50[0]/1e3, "bare-p50-us")
+	for who, c := range contenders[1:] {
+		b.ReportMetric(p50[who+1]/p50[0], c.name+"-p50-ratio")
+		b.ReportMetric(perRPC[who+1]-perRPC[0], c.name+"-more-allocs/RPC")
+	}
 	b.ReportMetric(0, "ns/op")
 }

@@ -114,7 +114,12 @@ func (a *Attempt) Transparent() bool { return a.transparent }
 
 // FailFast tells whether the RPC fails rather than waits when it finds no host:
 // it is false for an RPC that waits for ready.
-func (a *Attempt) FailFast() bool { return a.failFast }
+func (a *Attempt) FailFast() bool {
+	if a.ledger.lean {
+		return a.ledger.leanFailFast()
+	}
+	return a.failFast
+}
 
 // LastFailure is how the attempt before this one failed, or nil if there was
 // none.

@@ -77,13 +77,21 @@ type Interceptors Hooks
 // Unary opens a ledger for each unary RPC.
 func (i Interceptors) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ctx, l := i.open(ctx, cc, method)
-	return l.result(invoker(ctx, method, req, reply, cc, i.start(l, opts)...))
+	opts, err := i.start(l, opts)
+	if err != nil {
+		return err
+	}
+	return l.result(invoker(ctx, method, req, reply, cc, opts...))
 }
 
 // Stream opens a ledger for each streaming RPC.
 func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, l := i.open(ctx, cc, method)
-	s, err := streamer(ctx, desc, cc, method, i.start(l, opts)...)
+	opts, err := i.start(l, opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := streamer(ctx, desc, cc, method, opts...)
 	if err != nil {
 		return nil, l.result(err)
 	}
@@ -92,13 +100,16 @@ func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grp
 
 func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
 	ctx, l := open(ctx, cc, method)
-	l.failed = i.Failed
+	l.failed, l.lean = i.Failed, i.Lean
 	return ctx, l
 }
 
-func (i Interceptors) start(l *Ledger, opts []grpc.CallOption) []grpc.CallOption {
+func (i Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
+	if l.lean {
+		l.opts = opts
+	}
 	if i.Started == nil {
-		return opts
+		return opts, nil
 	}
 	return i.Started(l, opts)
 }

@@ -54,6 +54,9 @@ type Ledger struct {
 	start  int   // the number of the first attempt
 	list   *List // the RPC's own clusters; nil if it has none
 	failed func(*Ledger, error) error
+	// lean is set if there is no stats handler; opts are the RPC's options then.
+	lean bool
+	opts []grpc.CallOption
 	// recorder writes the RPC's records; nil if nobody wants them.
 	recorder *recorder
 
@@ -276,7 +279,7 @@ func (l *Ledger) advance() int {
 
 // end records how the attempt came to its end, as far as gRPC-Go says.
 func (l *Ledger) end(a *Attempt, e *stats.End) {
-	if tell := l.endLocked(a, e); tell != nil {
+	if tell := l.endLocked(a, e, e.Error); tell != nil {
 		tell()
 	}
 	if t := a.timeout.Load(); t != nil {
@@ -284,14 +287,13 @@ func (l *Ledger) end(a *Attempt, e *stats.End) {
 	}
 }
 
-func (l *Ledger) endLocked(a *Attempt, e *stats.End) (tell func()) {
+func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.ended != nil {
 		return nil
 	}
 	a.ended = e
-	err := e.Error
 	l.useHostLocked(a)
 	if err != nil {
 		err = l.restoreLocked(err)

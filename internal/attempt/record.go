@@ -262,8 +262,11 @@ type Hooks struct {
 	// Failed returns the error that the caller of a failed RPC is told.
 	Failed func(l *Ledger, err error) error
 	// Started is called with the call options of an RPC before its first
-	// attempt.
-	Started func(l *Ledger, opts []grpc.CallOption) []grpc.CallOption
+	// attempt, and returns those that it goes on with, or an error that ends
+	// it.
+	Started func(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error)
+	// Lean counts by the contexts of attempts, without a stats handler.
+	Lean bool
 }
 
 // takeBack takes back that an attempt was a success, which gRPC-Go has told the

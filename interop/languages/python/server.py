@@ -69,6 +69,9 @@ class TestService:
         behavior = asked(context)
         if behavior == "headers":
             context.send_initial_metadata(())
+            # What follows at once may go out in the same frame: then there are no
+            # headers before the error.
+            time.sleep(0.3)
         if behavior == "crash":
             raise RuntimeError("asked to crash")
         if behavior == "hang":

@@ -1,0 +1,126 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+)
+
+// Lean counting has no stats handler. An attempt begins with its first pick, which
+// is known by its context, since gRPC-Go makes one for each attempt, and ends when
+// the pick's Done is called. Nothing tells a transparent retry from an attempt.
+//
+// The events that a stats handler would have got have no times.
+var (
+	leanBegin = &stats.Begin{Client: true}
+	leanEnd   = &stats.End{Client: true}
+)
+
+// ForPicker returns the attempt that a picker is asked for, by the context in its
+// PickInfo, or nil if the RPC is not tracked. With lean counting, this is what makes
+// a new attempt.
+func ForPicker(ctx context.Context) *Attempt {
+	if a, ok := ctx.(*Attempt); ok {
+		return a
+	}
+	return forPicker(ctx) // on its own, so that the above is inlined
+}
+
+func forPicker(ctx context.Context) *Attempt {
+	if a := fromValue(ctx); a != nil {
+		return a
+	}
+	if l := leanLedger(ctx); l != nil {
+		return l.leanAttempt(ctx)
+	}
+	return nil
+}
+
+// IsLean tells whether ctx belongs to an RPC whose attempts are counted without a
+// stats handler, so that only pickers find them.
+func IsLean(ctx context.Context) bool { return leanLedger(ctx) != nil }
+
+func leanLedger(ctx context.Context) *Ledger {
+	if l, _ := ctx.Value(ledgerKey).(*Ledger); l != nil && l.lean {
+		return l
+	}
+	return nil
+}
+
+// leanAttempt returns the attempt of a context, and makes and begins it if there is
+// none.
+func (l *Ledger) leanAttempt(ctx context.Context) *Attempt {
+	if a := l.leanHead(ctx); a != nil {
+		return a
+	}
+	a := l.tag(ctx, false)
+	l.begin(a, leanBegin)
+	return a
+}
+
+// leanHead returns the attempt of a context if it is the latest of its stream. It is
+// picked for again: if the connection that it was given was gone by then, its Done
+// was called, or its picker returned an error that an RPC which waits for ready does
+// not end with.
+func (l *Ledger) leanHead(ctx context.Context) *Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for a := l.heads; a != nil; a = a.sibling {
+		if a.Context == ctx {
+			return a
+		}
+	}
+	return nil
+}
+
+// Lean tells whether the attempt is counted without a stats handler.
+func (a *Attempt) Lean() bool { return a.ledger.lean }
+
+// Picked is for the outermost picker, with what it is about to return. It returns
+// that with a Done by which the end of a lean attempt is known.
+func (a *Attempt) Picked(result balancer.PickResult, err error) (balancer.PickResult, error) {
+	if err != nil {
+		if _, ends := status.FromError(err); ends {
+			a.leanEnd(err)
+		} else if a.FailFast() && !errors.Is(err, balancer.ErrNoSubConnAvailable) {
+			a.leanEnd(status.Error(codes.Unavailable, err.Error()))
+		}
+		return result, err
+	}
+	done := result.Done
+	result.Done = func(info balancer.DoneInfo) {
+		if info.Err != nil || info.BytesSent || info.BytesReceived {
+			a.leanEnd(info.Err)
+		} // else the connection was gone, and gRPC-Go picks again
+		if done != nil {
+			done(info)
+		}
+	}
+	return result, nil
+}
+
+func (a *Attempt) leanEnd(err error) {
+	if tell := a.ledger.endLocked(a, leanEnd, err); tell != nil {
+		tell()
+	}
+}
+
+// leanFailFast tells whether an RPC fails rather than waits, which the stats handler
+// is told: by the RPC's options, and else by the method's config.
+func (l *Ledger) leanFailFast() bool {
+	failFast := true
+	if wait := l.cc.GetMethodConfig(l.method).WaitForReady; wait != nil {
+		failFast = !*wait
+	}
+	for _, opt := range l.opts {
+		if o, ok := opt.(grpc.FailFastCallOption); ok {
+			failFast = o.FailFast
+		}
+	}
+	return failFast
+}
