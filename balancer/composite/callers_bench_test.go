@@ -11,6 +11,7 @@ import (
 
 // cpuTime is what this process has used.
 func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
