@@ -88,7 +88,7 @@ func TestCopyModule(t *testing.T) {
 		}
 		return nil
 	})
-	if want := []string{"a.go", "go.mod", "p/a.go", "p/testdata/x"}; !slices.Equal(got, want) {
+	if want := []string{"a.go", "go.mod", "other/a.go", "other/go.mod", "p/a.go", "p/testdata/x"}; !slices.Equal(got, want) {
 		t.Errorf("files %q: want %q", got, want)
 	}
 }

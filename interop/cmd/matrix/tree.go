@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// copyModule copies a module's files, without those of the modules below it and
-// without hidden folders.
+// copyModule copies a module's files without hidden folders. Modules below it come
+// along, since tests read files of theirs.
 func copyModule(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -20,7 +20,7 @@ func copyModule(from, to string) error {
 		}
 		target := filepath.Join(to, name)
 		switch {
-		case entry.IsDir() && path != from && (strings.HasPrefix(entry.Name(), ".") || isModule(path)):
+		case entry.IsDir() && path != from && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(target, 0o700)
@@ -33,9 +33,4 @@ func copyModule(from, to string) error {
 		}
 		return os.WriteFile(target, data, 0o600) //nolint:gosec // in a folder of our own
 	})
-}
-
-func isModule(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
 }
