@@ -1,6 +1,8 @@
 package composite_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -101,6 +103,26 @@ func TestUnreportedFailuresAndCooldown(t *testing.T) {
 			wantResting(t, policy, tc.want)
 		})
 	}
+}
+
+// TestInterceptorErrorsAndCooldown has an interceptor fail RPCs that the cluster has
+// served, with errors that are no status.
+func TestInterceptorErrorsAndCooldown(t *testing.T) {
+	t.Parallel()
+	a := testkit.Start(t, "a")
+	first, policy := breaking(t, a.Target(), map[string]any{"consecutiveFailures": 1, "time": aLongTime, "maxTime": aLongTime})
+	errInvalid := errors.New("the response is invalid")
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{first}, Attempts: 2}, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if err := invoker(ctx, method, req, reply, cc, opts...); err != nil {
+				return err
+			}
+			return errInvalid
+		}))
+	if err := unaryRPC(testkit.Context(t), cc); !errors.Is(err, errInvalid) {
+		t.Errorf("error %v: want the interceptor's", err)
+	}
+	wantResting(t, policy, false)
 }
 
 // TestCooldownBetweenAttempts has a cluster that is listed twice and rests after

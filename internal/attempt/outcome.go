@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"errors"
 	"io"
 
 	"google.golang.org/grpc/codes"
@@ -73,12 +74,12 @@ func (l *Ledger) finish(err error) {
 	}
 	var result []codes.Code
 	switch s, ok := status.FromError(err); {
-	case err == io.EOF: //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
-		result = []codes.Code{codes.OK}
 	case ok:
 		result = []codes.Code{s.Code()}
-	default:
+	case err != io.EOF && errors.Is(err, io.EOF): //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
 		result = l.retryableCodes()
+	default: // an error of an interceptor's own is no attempt's
+		result = []codes.Code{codes.OK}
 	}
 	var tell []func()
 	l.mu.Lock()

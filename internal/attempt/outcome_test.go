@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -42,6 +43,7 @@ func (o *observer) Settle(token uint64, oneOf []codes.Code) {
 //	nested 2      so does one of a policy inside
 //	result        the RPC ends without an error
 //	result io.EOF, result NOT_FOUND, result wrapped io.EOF
+//	result own    with an interceptor's error, which is no status
 //	told          puts a bar after what was told until then
 func TestObserve(t *testing.T) {
 	for _, tc := range []struct {
@@ -53,6 +55,8 @@ func TestObserve(t *testing.T) {
 		{name: "it succeeds, a stream", steps: "tag s; begin; pick; observe 1; end; told; result io.EOF", want: "| 1 OK"},
 		{name: "nobody tells how it failed, and it is the last", steps: "tag s; begin; pick; observe 1; end; told; result NOT_FOUND", want: "| 1 NotFound"},
 		{name: "nobody tells how it failed, gRPC-Go included", steps: "tag s; begin; pick; observe 1; end; told; result wrapped io.EOF", want: "| 1 Unknown"},
+		{name: "it succeeds, and an interceptor has an error of its own", retryable: "UNAVAILABLE", steps: "tag s; begin; pick; observe 1; end; result own", want: "1 OK"},
+		{name: "it fails, and an interceptor has an error of its own", retryable: "UNAVAILABLE", steps: "tag s; begin; pick; observe 1; end NOT_FOUND; result own", want: "1 NotFound"},
 		{name: "nobody tells how it failed, and another follows", retryable: "UNAVAILABLE", steps: "tag s; begin; pick; observe 1; end; told; tag s; told; begin; told; pick; observe 2; end; result", want: "| | 1 Unavailable | 2 OK"},
 		{name: "nobody tells how it failed, and it may be one of several codes", retryable: "UNAVAILABLE INTERNAL", steps: "tag s; begin; pick; observe 1; end; tag s; begin", want: "1 Unavailable or another"},
 		{name: "it fails, and another follows", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin; pick; observe 2; end NOT_FOUND; result NOT_FOUND", want: "1 Unavailable 2 NotFound"},
@@ -114,6 +118,8 @@ func result(text string) error {
 	switch text {
 	case "io.EOF":
 		return io.EOF
+	case "own":
+		return errors.New("own")
 	case "wrapped io.EOF":
 		return fmt.Errorf("max retries exhausted: %w", io.EOF)
 	default:
