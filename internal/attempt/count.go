@@ -61,11 +61,6 @@ func (l *Ledger) countLatest() {
 // timedOutLocked tells whether the attempt failed because its time was over. The
 // caller holds ledger.mu.
 func (a *Attempt) timedOutLocked() bool {
-	t := a.timeout.Load()
-	if t == nil || a.outcome == nil || (a.outcome.Err != nil && status.Code(a.outcome.Err) != codes.DeadlineExceeded) {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.expired != nil
+	f := a.outcome
+	return f != nil && (f.Err == nil || status.Code(f.Err) == codes.DeadlineExceeded) && a.exceeded() != nil
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 )
 
 // counter notes which attempts it is to count: by number, with "none" if their pick
@@ -76,4 +78,22 @@ func TestCounter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCountOfLateHeader has the response begin when the attempt's time is over, and
+// gRPC-Go is about to end it.
+func TestCountOfLateHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ta, c := newTimed(t, false, 0), &counter{}
+		ta.run("pick; limit 100ms")
+		ta.attempt.WillCount()
+		ta.attempt.PassOver(c, 0, 0)
+		ta.run("100ms; header")
+		StatsHandler().HandleRPC(ta.attempt, &stats.End{Client: true, Error: status.FromContextError(ta.attempt.Err()).Err()})
+		_ = ta.ledger.result(failure("DEADLINE_EXCEEDED"))
+		if got, want := strings.Join(c.told, " "), "1 late"; got != want {
+			t.Errorf("counted %q: want %q", got, want)
+		}
+		ta.run("cancel")
+	})
 }

@@ -196,15 +196,16 @@ func (a *Attempt) messageSent() {
 	}
 }
 
-// headerReceived is called when the response has begun.
+// headerReceived is called when the response has begun. If the attempt's time is over
+// already, it ends all the same, and is counted then.
 func (a *Attempt) headerReceived() {
 	a.committed.Store(true)
-	if a.ledger.counts.Load() {
+	a.answered()
+	if a.ledger.counts.Load() && a.exceeded() == nil {
 		a.ledger.mu.Lock()
 		a.countLocked()
 		a.ledger.mu.Unlock()
 	}
-	a.answered()
 }
 
 // answered takes the limit back, since the server has said something.
@@ -271,15 +272,20 @@ func (a *Attempt) Err() error {
 	return err
 }
 
-// expiry is the error of an attempt whose time is over, or nil.
-func (a *Attempt) expiry() error {
+// exceeded returns the limit that the attempt took longer than, or nil.
+func (a *Attempt) exceeded() *Limit {
 	t := a.timeout.Load()
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
-	limit := t.expired
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	return t.expired
+}
+
+// expiry is the error of an attempt whose time is over, or nil.
+func (a *Attempt) expiry() error {
+	limit := a.exceeded()
 	if limit == nil {
 		return nil
 	}
