@@ -45,13 +45,16 @@ func (u *used) addSlots(list *use) {
 	}
 }
 
-// addHost adds the host among an attempt's uses.
+// addHost adds the host among an attempt's uses, once.
 func (u *used) addHost(list *use) {
 	for ; list != nil; list = list.next {
-		if list.host != nil {
-			u.hosts = append(slices.Clip(u.hosts), *list.host)
-			return // that of a policy inside is the same
+		if list.host == nil {
+			continue
 		}
+		if !slices.Contains(u.hosts, *list.host) {
+			u.hosts = append(slices.Clip(u.hosts), *list.host)
+		}
+		return // that of a policy inside is the same
 	}
 }
 

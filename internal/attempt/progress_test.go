@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -160,5 +161,21 @@ func TestProgressBesideAnotherStream(t *testing.T) {
 	wg.Wait()
 	if next := FromContext(tr.current.attempt).NextSlot("p"); next > 1 {
 		t.Errorf("the next attempt starts at %d: want 0 or 1", next)
+	}
+}
+
+// TestHostsAreKeptOnce has an interceptor retry for long: what is kept of the hosts
+// does not grow with the attempts.
+func TestHostsAreKeptOnce(t *testing.T) {
+	rpc, l := open(context.Background(), nil, method)
+	tr, hosts := newTrace(rpc, t), []string{"a", "b"}
+	for i := range 100 {
+		tr.run("tag s; begin; pick")
+		FromContext(tr.current.attempt).UseHost(&hosts[i%len(hosts)])
+		tr.run("end UNAVAILABLE; close")
+		delete(tr.streams, "s")
+	}
+	if got := l.rare.used.hosts; !slices.Equal(got, hosts) {
+		t.Errorf("%d hosts are kept, %q: want %q", len(got), got, hosts)
 	}
 }
