@@ -73,7 +73,7 @@ func (c *lbConfig) describe(channel *inspect.Channel) {
 		channel.NoHost = "FAIL_REQUEST"
 	}
 	channel.Overflow = c.slots.Overflow().String()
-	channel.SkipClustersWithoutHosts = c.slots.Skips()
+	channel.SkipClustersWithoutHosts = c.slots.Skip()
 }
 
 // slotsLocked tells where an attempt that starts at each slot would go. The

@@ -64,9 +64,6 @@ func (s *Slots) Len() int { return len(s.clusters) }
 // Overflow is what an attempt past the last slot does.
 func (s *Slots) Overflow() Overflow { return s.overflow }
 
-// Skips tells whether an attempt looks at more than its own slot.
-func (s *Slots) Skips() bool { return s.skip }
-
 // Cluster returns the index of the cluster at a slot.
 func (s *Slots) Cluster(slot int) int { return s.clusters[slot] }
 
