@@ -23,6 +23,7 @@ import (
 // Envoy is a running Envoy. Its methods are safe for concurrent use.
 type Envoy struct {
 	Admin string // address of its admin interface
+	Addr  string // where it takes calls
 
 	dir     string
 	process *tool.Process
@@ -54,9 +55,13 @@ func Start(t testing.TB, c Config) *Envoy {
 	cmd.Stdout, cmd.Stderr = log, log
 	e.process = tool.Start(t, cmd)
 	e.await(t)
-	e.cc = testkit.Dial(t, "passthrough:///"+e.listener(t), grpc.WithDisableRetry())
+	e.Addr = e.listener(t)
+	e.cc = testkit.Dial(t, "passthrough:///"+e.Addr, grpc.WithDisableRetry())
 	return e
 }
+
+// PID is the number of its process.
+func (e *Envoy) PID() int { return e.process.PID }
 
 // Route returns a channel to Envoy whose calls take the route of that name. It
 // makes no retries of its own.

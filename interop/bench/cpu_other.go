@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "time"
+
+// ownCPU is not known here.
+func ownCPU() time.Duration { return 0 }
