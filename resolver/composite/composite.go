@@ -23,7 +23,8 @@
 // %3F, %23 and %25. The query has these keys, each at most once:
 //
 //	retryOn         status codes that the next attempt follows; default
-//	                UNAVAILABLE, and DEADLINE_EXCEEDED if there is an attemptTimeout
+//	                UNAVAILABLE, and DEADLINE_EXCEEDED if there is an attemptTimeout.
+//	                A list without that code makes the timeout the RPC's end
 //	attempts        for each cluster; default 1, and 64 in all at the most
 //	policy          the clusters' child policy; default round_robin
 //	connectTimeout  a duration such as 1.5s or 200ms; default 1s
