@@ -54,7 +54,8 @@ Flags:
 Exit code ("go run" itself makes 1 of all but 0):
   0    all went as it should; with TARGET: the last RPC was answered
   1    a step went wrong; with TARGET: the last RPC failed
-  2    the command line or TARGET is wrong
+  2    the command line is wrong, or TARGET in a way that grpc.NewClient notices;
+       other mistakes in TARGET fail the RPCs
   130  Ctrl-C came first
 `
 
