@@ -14,10 +14,12 @@ var explainCommand = command{
 	usage: `compositectl explain [flags] FILE
 
 Shows which clusters the attempts of an RPC go to, with the back-offs between them, and
-the longest time that an RPC can take, for each entry of methodConfig.
+the longest time that an RPC can take, for each entry of methodConfig. FILE may be a target
+with its clusters in it, such as "composite:///a:443,b:443".
 
 `,
-	limit: configLimit,
+	limit:   configLimit,
+	targets: true,
 	flags: func(set *flag.FlagSet) runner {
 		known(set)
 		return func(input []byte, name string, out, errs io.Writer) error {

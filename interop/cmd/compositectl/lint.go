@@ -17,11 +17,13 @@ var lintCommand = command{
 	usage: `compositectl lint [flags] FILE
 
 Finds what gRPC-Go refuses or ignores in a service config, and what it accepts although
-it cannot work. It ends with 1 if there is an error, and with 0 if there are
+it cannot work. FILE may be a target with its clusters in it, such as
+"composite:///a:443,b:443": then it is about the service config that the target makes. It ends with 1 if there is an error, and with 0 if there are
 warnings alone, or nothing.
 
 `,
-	limit: configLimit,
+	limit:   configLimit,
+	targets: true,
 	flags: func(set *flag.FlagSet) runner {
 		known(set)
 		asJSON := set.Bool("json", false, "print the findings as a JSON list of objects with severity, path, problem and remedy")

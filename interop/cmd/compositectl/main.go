@@ -32,7 +32,8 @@ const usage = `compositectl looks at gRPC service configs with the policy "compo
     compositectl explain FILE              shows what becomes of an RPC, and how long it may take
     compositectl from-envoy [flags] FILE   makes a service config of an Envoy's configuration
 
-FILE may be - for the standard input. "compositectl COMMAND -h" tells more.
+FILE may be - for the standard input, and for lint and explain a target with its
+clusters in it, such as "composite:///a:443,b:443". "compositectl COMMAND -h" tells more.
 `
 
 // command is one of the program's commands. It reports what is wrong with its input
@@ -40,6 +41,7 @@ FILE may be - for the standard input. "compositectl COMMAND -h" tells more.
 type command struct {
 	name, usage string
 	limit       int64 // of the input, in bytes
+	targets     bool  // instead of a file there may be a target
 	flags       func(*flag.FlagSet) runner
 }
 
@@ -93,12 +95,25 @@ func (c command) run(args []string, in io.Reader, out, errs io.Writer) int {
 		help(errs)
 		return exitUsage
 	}
+	if c.targets && isTarget(files[0]) {
+		input, err := configOfTarget(files[0])
+		if err != nil {
+			_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n", c.name, err)
+			return exitFound
+		}
+		return c.finish(do(input, files[0], out, errs), files[0], errs)
+	}
 	input, name, err := read(files[0], in, c.limit)
 	if err != nil {
 		_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n", c.name, err)
 		return exitUsage
 	}
-	switch err := do(input, name, out, errs); {
+	return c.finish(do(input, name, out, errs), name, errs)
+}
+
+// finish returns the exit code of a command that has come to err.
+func (c command) finish(err error, name string, errs io.Writer) int {
+	switch {
 	case errors.Is(err, errFound):
 		return exitFound
 	case err != nil:
