@@ -11,6 +11,19 @@ import (
 
 // settleLocked derives the view from what the children have reported and from
 // the time, and has it published if it changed. The caller holds parent.mu.
+//
+// Besides what the child says, it goes by when the cluster began to connect (since;
+// zero if no time runs), and by whether that was because an attempt asked (asked):
+//
+//	child goes to  from           since      asked
+//	READY          any            zero       false
+//	other          READY          now        false  it connects by itself
+//	IDLE           READY, lazy    zero       false  it waits to be asked
+//	CONNECTING     IDLE           now        as it was
+//	IDLE, timed out, not tried    zero       false  it waits to be picked from
+//
+// An attempt that asks sets both (lazy.go), and an IDLE child is tried if something
+// has asked it, or picked from it, since it went IDLE.
 func (c *cluster) settleLocked() {
 	if c.held > 0 || c.closed {
 		return
