@@ -1,17 +1,13 @@
 package composite_test
 
 import (
-	"net/url"
 	"os"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/serviceconfig"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
 )
 
@@ -63,54 +59,6 @@ func TestExamplesDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = second.Close() }()
-}
-
-// TestReadmeTargets checks that the targets which the README shows for the
-// environment are taken, and make service configs that nothing is wrong with.
-func TestReadmeTargets(t *testing.T) {
-	t.Parallel()
-	builder := resolver.Get(composite.Name)
-	found := 0
-	for line := range strings.Lines(readFile(t, "../../README.md")) {
-		target, ok := strings.CutPrefix(line, "    TARGET='composite:")
-		if !ok {
-			continue
-		}
-		found++
-		parsed, err := url.Parse("composite:" + strings.TrimSuffix(target, "'\n"))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		cc := &configKeeper{}
-		if _, err := builder.Build(resolver.Target{URL: *parsed}, cc, resolver.BuildOptions{}); err != nil || cc.config == "" {
-			t.Errorf("%v: no service config: %v, %v", parsed, err, cc.result)
-		}
-		for _, finding := range composite.Lint(cc.config) {
-			t.Errorf("%v: %v", parsed, finding)
-		}
-	}
-	if found != 2 {
-		t.Errorf("README.md shows %d targets: want 2", found)
-	}
-}
-
-// configKeeper keeps the service config that a resolver makes.
-type configKeeper struct {
-	resolver.ClientConn
-
-	config string
-	result *serviceconfig.ParseResult
-}
-
-func (k *configKeeper) ParseServiceConfig(config string) *serviceconfig.ParseResult {
-	k.config = config
-	return &serviceconfig.ParseResult{}
-}
-
-func (k *configKeeper) UpdateState(state resolver.State) error {
-	k.result = state.ServiceConfig
-	return nil
 }
 
 // TestReadmeHasEachField keeps the table of the config complete.
