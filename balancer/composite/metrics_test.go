@@ -112,6 +112,8 @@ func TestMetricsOfTimeouts(t *testing.T) {
 				backends[0].Script(hang)
 				clusters := testkit.Clusters(backends...)
 				cc := dial(t, goingOn(append(timed(tc.limit, clusters[0]), clusters[1])...))
+				cc.Connect() // else the RPC's time may be over before it is picked for
+				testkit.AwaitState(t, cc, connectivity.Ready)
 				ctx, cancel := context.WithTimeout(testkit.Context(t), tc.rpc)
 				defer cancel()
 				_ = kind.call(ctx, cc)
