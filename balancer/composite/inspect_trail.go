@@ -2,6 +2,7 @@ package composite
 
 import (
 	"io"
+	"slices"
 
 	"google.golang.org/grpc/status"
 
@@ -9,25 +10,37 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/inspect"
 )
 
-// keepTrail keeps the trail of an RPC that has ended with err, or of which a stream
-// has, if it needed more than one attempt or failed. Old is what it returned for
-// the same RPC before.
-func keepTrail(l *attempt.Ledger, err error, old *inspect.Trail) *inspect.Trail {
+// keptTrail is where the trail of an RPC is kept.
+type keptTrail struct {
+	trails *inspect.Trails
+	trail  *inspect.Trail
+}
+
+// keep keeps the trail of an RPC that has ended with err, or of which a stream has,
+// if it needed more than one attempt or failed. It is with the policy that an attempt
+// was picked by last: the channel may have got another one.
+func (k *keptTrail) keep(l *attempt.Ledger, err error) {
 	if err == io.EOF { //nolint:errorlint // gRPC-Go wraps it where an RPC has failed
 		err = nil
 	}
 	if err == nil && l.OneAttempt() {
-		return old
+		return
 	}
 	records, dropped := l.Records(err)
 	if len(records) == 0 || err == nil && len(records) == 1 {
-		return old
+		return
 	}
-	p, ok := records[len(records)-1].Route.Picker.(*picker)
-	if !ok || p.watch == nil {
-		return old
+	for _, r := range slices.Backward(records) {
+		p, ok := r.Route.Picker.(*picker)
+		if !ok || p.watch == nil {
+			continue // it is still being picked for, or was before anybody watched
+		}
+		if k.trails != &p.watch.trails {
+			*k = keptTrail{trails: &p.watch.trails}
+		}
+		k.trail = k.trails.Put(k.trail, shownTrail(l.Method(), trailOf(records), dropped, err))
+		return
 	}
-	return p.watch.trails.Put(old, shownTrail(l.Method(), trailOf(records), dropped, err))
 }
 
 // shownTrail is a trail as it is kept to be shown: nothing in it refers to the

@@ -96,7 +96,7 @@ type recordTrail struct {
 // option is told that the RPC has ended.
 func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
 	var trails []*Trail
-	watching := inspect.Watching()
+	watching := inspect.Watching() && !l.Recorded()
 	for _, opt := range opts {
 		if r, ok := opt.(recordTrail); ok {
 			trails = append(trails, r.trail)
@@ -105,13 +105,16 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, e
 	if trails == nil && !watching {
 		return opts, nil
 	}
-	var kept *inspect.Trail
-	write := func(err error) {
+	var kept keptTrail
+	write := func(err error, complete bool) {
 		if !l.Composite() {
 			return
 		}
 		if watching {
-			kept = keepTrail(l, err, kept)
+			kept.keep(l, err)
+		}
+		if complete {
+			return
 		}
 		for _, t := range trails {
 			*t = newTrail(l, err)

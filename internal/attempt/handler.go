@@ -100,7 +100,10 @@ func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grp
 
 func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
 	ctx, l := open(ctx, cc, method)
-	l.failed, l.lean = i.Failed, i.Lean
+	if l.failed == nil {
+		l.failed = i.Failed
+	}
+	l.lean = i.Lean
 	return ctx, l
 }
 

@@ -179,25 +179,36 @@ func (a *Attempt) statusLocked(later []*Attempt) *status.Status {
 // recorder has records written when they are complete.
 type recorder struct {
 	ledger *Ledger
-	write  func(err error)
 
 	// mu is held while they are written, since streams that run at once also end
-	// at once.
+	// at once. It guards what follows.
 	mu      sync.Mutex
+	writes  []func(err error, complete bool)
 	written int // the ledger's events by then; 0 if they may be incomplete
 	over    bool
 }
 
-// WriteRecords has write called when the RPC ends, with its error, and before
-// that whenever a stream of it does, one call at a time. What is written is read
-// after the last call: nothing is called when the RPC's caller knows that it has
-// ended. It is for Hooks.Started, and what it returns has to be among the options
-// of the RPC.
-func (l *Ledger) WriteRecords(write func(err error)) grpc.CallOption {
-	r := &recorder{ledger: l, write: write}
+// WriteRecords has write called when the RPC ends, with its error, and before that
+// whenever a stream of it does, with the stream's, one call at a time. In the last
+// call complete tells that there is nothing new but the error: then what was written
+// has to be left alone, since somebody may be reading it. Nothing is called when the
+// RPC's caller knows that it has ended. It is for Hooks.Started, and what it returns
+// has to be among the options of the RPC.
+func (l *Ledger) WriteRecords(write func(err error, complete bool)) grpc.CallOption {
+	if r := l.recorder; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.writes = append(r.writes, write)
+		return grpc.EmptyCallOption{}
+	}
+	r := &recorder{ledger: l, writes: []func(error, bool){write}}
 	l.recorder = r
 	return grpc.OnFinish(r.streamOver)
 }
+
+// Recorded tells whether WriteRecords was called: by the same hook, if dial options
+// were given twice.
+func (l *Ledger) Recorded() bool { return l.recorder != nil }
 
 // streamOver is called by gRPC-Go: within the call that ends the stream, or from a
 // goroutine of its own when the context is over, even later than that call returns.
@@ -207,24 +218,29 @@ func (r *recorder) streamOver(err error) {
 	if r.over {
 		return
 	}
-	r.write(err)
+	r.writeLocked(err, false)
 	if _, ok := status.FromError(err); ok {
 		r.written = r.ledger.events()
 	}
 }
 
-// rpcOver is called before the RPC's caller is told of its end. It leaves what was
-// written alone if that is complete, as somebody may be reading it.
+// rpcOver is called before the RPC's caller is told of its end.
 func (r *recorder) rpcOver(err error) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.over && (r.written == 0 || r.written != r.ledger.events()) {
-		r.write(err)
+	if !r.over {
+		r.writeLocked(err, r.written != 0 && r.written == r.ledger.events())
 	}
 	r.over = true
+}
+
+func (r *recorder) writeLocked(err error, complete bool) {
+	for _, write := range r.writes {
+		write(err, complete)
+	}
 }
 
 // events counts the beginnings and ends of attempts.

@@ -262,9 +262,11 @@ func TestRecordsWhileStreamsRun(t *testing.T) {
 }
 
 // TestWriteRecords checks that records are written for those who are told of a
-// stream's end, complete when the RPC's caller is, and never after that.
+// stream's end, complete when the RPC's caller is, and never after that. All who want
+// them are told the same.
 func TestWriteRecords(t *testing.T) {
 	cancelled, aborted := failure("CANCELLED"), failure("ABORTED")
+	complete := func(err error) error { return fmt.Errorf("%v, and no more", err) } //nolint:errorlint // to be printed
 	type event func(*timeline, func(error))
 	stream := func(err error) event { return func(_ *timeline, streamOver func(error)) { streamOver(err) } }
 	rpc := func(err error) event { return func(tl *timeline, _ func(error)) { _ = tl.ledger.result(err) } }
@@ -276,25 +278,39 @@ func TestWriteRecords(t *testing.T) {
 	}{
 		{"nothing happens", nil, nil},
 		{"no attempt at all", []event{rpc(aborted)}, []error{aborted}},
-		{"success", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(nil)}, []error{nil}},
-		{"the end of a stream", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(io.EOF), rpc(io.EOF)}, []error{nil}},
-		{"failure", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), rpc(aborted)}, []error{aborted}},
+		{"success", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(nil)}, []error{nil, complete(nil)}},
+		{"the end of a stream", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(io.EOF), rpc(io.EOF)}, []error{nil, complete(io.EOF)}},
+		{"failure", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), rpc(aborted)}, []error{aborted, complete(aborted)}},
 		{"nobody receives the end", []event{attempt("tag s1; begin; pick; end CANCELLED"), stream(cancelled)}, []error{cancelled}},
 		{"gRPC-Go is late", []event{attempt("tag s1; begin; pick; end CANCELLED"), rpc(cancelled), stream(cancelled)}, []error{cancelled}},
-		{"an interceptor tries again", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), attempt("close; tag s2; begin; pick; end"), stream(nil), rpc(nil)}, []error{aborted, nil}},
+		{"an interceptor tries again", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), attempt("close; tag s2; begin; pick; end"), stream(nil), rpc(nil)}, []error{aborted, nil, complete(nil)}},
 		{"an interceptor tries again, and gRPC-Go is late", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), attempt("close; tag s2; begin; pick; end CANCELLED"), rpc(cancelled), stream(cancelled)}, []error{aborted, cancelled}},
 		{"a Send that is not retried any more", []event{attempt("tag s1; begin; pick; end"), stream(errStopped), rpc(aborted)}, []error{errStopped, aborted}},
-		{"an interceptor's error after a success", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(aborted)}, []error{nil}},
+		{"an interceptor's error after a success", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(aborted)}, []error{nil, complete(aborted)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tl := newTimeline(t, channel(t))
-			var got []error
-			option := tl.ledger.WriteRecords(func(err error) { got = append(got, err) })
+			var got, second []error
+			write := func(list *[]error) func(error, bool) {
+				return func(err error, isComplete bool) {
+					if isComplete {
+						err = complete(err)
+					}
+					*list = append(*list, err)
+				}
+			}
+			option := tl.ledger.WriteRecords(write(&got))
+			if again := tl.ledger.WriteRecords(write(&second)); again != (grpc.EmptyCallOption{}) {
+				t.Errorf("the second time the option is %v: want none", again)
+			}
 			for _, e := range tc.events {
 				e(tl, option.(grpc.OnFinishCallOption).OnFinish)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(tc.want) {
 				t.Errorf("written with %v: want %v", got, tc.want)
+			}
+			if fmt.Sprint(second) != fmt.Sprint(got) {
+				t.Errorf("the second is written with %v: want %v", second, got)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -19,10 +20,11 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // dial opens a channel with the service's config, and connects it. The target is
 // the test's own, by which its channel is found among those of other tests.
-func dial(t testing.TB, s testkit.Service) (cc *grpc.ClientConn, target string) {
+func dial(t testing.TB, s testkit.Service, opts ...grpc.DialOption) (cc *grpc.ClientConn, target string) {
 	t.Helper()
 	r := testkit.NewResolver(t)
-	cc = testkit.Dial(t, r.Target(), append(composite.DialOptions(), grpc.WithDefaultServiceConfig(s.JSON()))...)
+	opts = slices.Concat(composite.DialOptions(), opts, []grpc.DialOption{grpc.WithDefaultServiceConfig(s.JSON())})
+	cc = testkit.Dial(t, r.Target(), opts...)
 	cc.Connect()
 	if err := r.UpdateAddrs(); err != nil {
 		t.Fatal(err)
