@@ -98,12 +98,14 @@ func (p *picker) at(own *attempt.List, slot int) (name string, index int) {
 // why is the reason for which the pick passed over a slot, whose cluster has an
 // index, or "" if it did not.
 func (p *picker) why(index, slot int, s *skips) plan.Reason {
-	err := s.errs.at(slot)
-	switch {
-	case index == plan.None:
+	if index == plan.None {
 		return plan.Removed
+	}
+	switch err := s.errs.at(slot); {
+	case err == balancer.ErrNoSubConnAvailable && p.clusters[index].condition != plan.NoHost:
+		return plan.ConnectTimeout // which is zero
 	case err == balancer.ErrNoSubConnAvailable:
-		return plan.ConnectTimeout
+		return p.clusters[index].reason // asked, and passed over all the same
 	case err != nil:
 		return plan.PickError
 	case s.full.Has(slot):
@@ -121,10 +123,10 @@ func (p *picker) why(index, slot int, s *skips) plan.Reason {
 func (p *picker) skip(own *attempt.List, slot int, s *skips) Skip {
 	name, index := p.at(own, slot)
 	reason, cause := p.why(index, slot, s), error(nil)
-	switch err := s.errs.at(slot); {
+	switch {
 	case reason == plan.PickError:
-		cause = lasting(err)
-	case reason != plan.Removed && err == nil && !(s.full | s.resting | s.early).Has(slot):
+		cause = lasting(s.errs.at(slot))
+	case index != plan.None && reason == p.clusters[index].reason:
 		cause = p.clusters[index].cluster.lastError(reason)
 	}
 	return Skip{Cluster: name, Reason: string(reason), Err: cause}

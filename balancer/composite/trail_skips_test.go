@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -150,6 +151,36 @@ func TestSkipReasons(t *testing.T) {
 				checkCause(t, trail.Attempts[0].Skipped[0].Err, tc.is, tc.text)
 			})
 		}
+	}
+}
+
+// TestSkipOfIdleChild checks what a trail says of a cluster that has no host, and
+// whose child, being IDLE, is asked all the same, as ring_hash has to be.
+func TestSkipOfIdleChild(t *testing.T) {
+	waits := &fixedPicker{err: balancer.ErrNoSubConnAvailable}
+	for _, tc := range []struct {
+		name   string
+		idle   balancer.Picker
+		reason string
+	}{
+		{"it connects", waits, "transient_failure"},
+		{"it cannot pick", base.NewErrPicker(errors.New("the child cannot pick")), "pick_error"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a, policy := policyCluster(t, "a", waits)
+			backends := startAnswering(t, "OK OK")
+			cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{a, testkit.Clusters(backends...)[1]}})
+			if err := unaryRPC(composite.WithAttempt(testkit.Context(t), 2), cc); err != nil {
+				t.Fatal(err) // b is connected
+			}
+			child := policy.Child(t, 0)
+			child.Report(connectivity.TransientFailure, errors.New("down"))
+			child.ReportPicker(connectivity.Idle, tc.idle)
+			trail, err := record(testkit.Context(t), t, cc, unaryRPC)
+			checkError(t, err, codes.OK)
+			checkStory(t, trail, "1 b OK committed past a:"+tc.reason, backends...)
+		})
 	}
 }
 
