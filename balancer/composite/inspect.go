@@ -79,27 +79,65 @@ func (c *lbConfig) describe(channel *inspect.Channel) {
 // slotsLocked tells where an attempt that starts at each slot would go. The
 // caller holds mu.
 func (b *compositeBalancer) slotsLocked() []inspect.Slot {
-	var free, usable [plan.MaxSlots]bool // by cluster
+	var free, early, resting [plan.MaxSlots]bool // by cluster
 	for i, c := range b.clusters {
 		cfg := &b.config.clusters[i]
-		usable[i] = c.view.condition != plan.NoHost && !c.view.passesOn(cfg)
-		free[i] = usable[i] && c.heldBackLocked(cfg) == ""
+		switch {
+		case c.view.condition == plan.NoHost, c.view.passesOn(cfg):
+		case c.guard.holds(cfg, true) != "": // full, whatever else it is
+		case c.view.early:
+			early[i] = true
+		case c.guard.holds(cfg, false) != "":
+			resting[i] = true
+		default:
+			free[i] = true
+		}
 	}
 	n := len(b.clusters)
-	first, second := plan.NewTable(b.config.slots, free[:n]), plan.NewTable(b.config.slots, usable[:n])
-	slots := make([]inspect.Slot, first.Len())
+	table := plan.NewTable(b.config.slots, free[:n])
+	held := []plan.Table{plan.NewTable(b.config.slots, early[:n]), plan.NewTable(b.config.slots, resting[:n])}
+	slots := make([]inspect.Slot, table.Len())
 	for i := range slots {
-		slots[i] = inspect.Slot{Attempt: i + 1, ClusterIndex: first.Cluster(i), GoesToIndex: plan.None}
-		slot, ok := first.From(i).First()
-		if !ok {
-			slot, ok = second.From(i).First()
-		}
-		if ok {
-			slots[i].GoesToIndex = first.Cluster(slot)
-			slots[i].Waits = b.clusters[slots[i].GoesToIndex].view.condition != plan.HasHost
+		slots[i] = inspect.Slot{Attempt: i + 1, ClusterIndex: table.Cluster(i), GoesToIndex: plan.None}
+		if slot, ok := b.goesToLocked(i, &table, held); ok {
+			slots[i].GoesToIndex = table.Cluster(slot)
+			slots[i].Waits = b.waitsLocked(slot)
 		}
 	}
 	return slots
+}
+
+// goesToLocked returns the slot that an attempt which starts at one would go to, and
+// false if there is none. Clusters that are held back are used if they have a host and
+// the attempt would otherwise wait, or fail: see picker.pickHeldBack. The caller holds
+// mu.
+func (b *compositeBalancer) goesToLocked(start int, free *plan.Table, held []plan.Table) (slot int, ok bool) {
+	slot, ok = free.From(start).First()
+	if ok && !b.waitsLocked(slot) {
+		return slot, true
+	}
+	end := free.Len()
+	if ok {
+		end = slot // a pick goes no further
+	}
+	for _, table := range held {
+		for s := range table.From(start).All() {
+			switch {
+			case s >= end:
+			case !b.waitsLocked(s):
+				return s, true
+			case !ok:
+				slot, ok = s, true
+			}
+		}
+	}
+	return slot, ok
+}
+
+// waitsLocked tells whether an attempt waits for the cluster at a slot. The caller
+// holds mu.
+func (b *compositeBalancer) waitsLocked(slot int) bool {
+	return b.clusters[b.config.slots.Cluster(slot)].view.condition != plan.HasHost
 }
 
 // heldBackLocked returns why the cluster is passed over though it has a host, or
