@@ -9,10 +9,11 @@ import (
 type Counter interface {
 	// Count is called once for each attempt, as soon as it is known that gRPC-Go
 	// is not going to repeat it under the same number: when the response begins,
-	// when the next attempt of the stream does, or when the RPC is over. TimedOut
-	// tells whether the attempt took longer than its limit. Count is called from
-	// any goroutine, with a lock of the RPC held, and may ask the attempt no more
-	// than its Number, List, Cluster and Route.
+	// when the next attempt of the stream does, or when the RPC is over. One that
+	// outlives the RPC is counted when it ends. TimedOut tells whether the attempt
+	// took longer than its limit. Count is called from any goroutine, with a lock of
+	// the RPC held, and may ask the attempt no more than its Number, List, Cluster
+	// and Route.
 	Count(a *Attempt, timedOut bool)
 }
 

@@ -50,6 +50,8 @@ func TestCounter(t *testing.T) {
 		{"never picked for", "tag s; begin; result", ""},
 		{"a stream after another", "tag s; begin; pick; count; end UNAVAILABLE; close; told; tag u; told; begin; pick; count; end; result", "| 1 | 2"},
 		{"streams at once, one of which outlives the RPC", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; close; end CANCELLED", "2 | 1"},
+		{"one that outlives the RPC, and that nobody cancels", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; end UNAVAILABLE; told; tag s; begin; pick; count; end", "2 | 1 | 3"},
+		{"one that outlives the RPC is picked for when that is over", "tag s; begin; result; pick; count; end UNAVAILABLE", "1"},
 		{"the RPC ends more than once", "tag s; begin; pick; count; end; result; result", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -65,6 +65,7 @@ type Ledger struct {
 	observed   atomic.Bool  // some attempt has an observer
 	composite  atomic.Bool  // the policy has picked
 	counts     atomic.Bool  // the policy counts attempts
+	over       atomic.Bool  // the RPC is, though streams of it may not be
 
 	// mu guards everything below. It is held for a few instructions at a time,
 	// when an attempt begins or ends; a pick never takes it.
@@ -307,7 +308,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 		}
 	}
 	l.failure = a.outcome
-	if isClosed(a.stream) {
+	if isClosed(a.stream) || l.over.Load() {
 		a.countLocked()
 	}
 	return tell

@@ -68,6 +68,7 @@ func (a *Attempt) settle(oneOf []codes.Code) func() {
 // finish settles the attempts that no other follows, as is known only now. What
 // ended without an error has the RPC's own result.
 func (l *Ledger) finish(err error) {
+	l.over.Store(true)
 	l.countLatest()
 	if !l.observed.Load() {
 		return
