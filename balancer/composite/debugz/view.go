@@ -102,7 +102,7 @@ func newChannelView(c *inspect.Channel, key string, now time.Time) channelView {
 func (v *channelView) headline() string {
 	first := v.Slots[0]
 	if first.GoesToIndex < 0 {
-		return "No cluster has a host: RPCs fail, or wait for one."
+		return "No cluster can be used: RPCs fail, or wait for one."
 	}
 	to := &v.Clusters[first.GoesToIndex]
 	switch {
