@@ -2,9 +2,13 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite/debugz"
 )
 
 const (
@@ -89,23 +93,36 @@ func background(run ...func(stop <-chan struct{})) (end func()) {
 	}
 }
 
-// awaitBack waits until all clusters are calm, and traffic is back on the first one.
+// awaitBack waits until all clusters are calm, traffic is back on the first one, and
+// each server is used again. That is its promise if all was healed a moment ago.
 func awaitBack(t *testing.T, l *load, healed time.Time) bool {
 	t.Helper()
 	l.restart()
 	back := time.Duration(0)
-	for len(l.health.calm()) < len(clusterNames) || back == 0 {
+	var idle []string // servers that have not been used so far
+	for done := false; !done && !t.Failed(); <-time.After(stallPeriod) {
 		if back == 0 && l.streak.Load() >= enoughRPCs {
 			back = time.Since(healed)
 			l.report.wasBack(back)
 		}
 		if time.Since(healed) > backWithin {
-			t.Errorf("%v after all was healed, clusters calm: %v; RPCs in a row on the first one: %d", backWithin, times(l.health.calm()), l.streak.Load())
+			t.Errorf("%v after all was healed, clusters calm: %v; RPCs in a row on the first one: %d; servers that are not used: %v", backWithin, times(l.health.calm()), l.streak.Load(), idle)
+			t.Log(debugPage())
 			return false
 		}
-		<-time.After(stallPeriod)
+		if done = back != 0 && len(l.health.calm()) == len(clusterNames); done {
+			idle = l.world.unused()
+			done = len(idle) == 0
+		}
 	}
 	return true
+}
+
+// debugPage is what the channel says of itself.
+func debugPage() string {
+	w := httptest.NewRecorder()
+	debugz.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?format=json", nil))
+	return w.Body.String()
 }
 
 // usage is what this process uses while it does nothing.

@@ -21,11 +21,10 @@ type gate struct {
 }
 
 func newGate(lis net.Listener) *gate {
-	g := &gate{lis: lis, open: make(map[*gateConn]bool)}
-	go g.accept()
-	return g
+	return &gate{lis: lis, open: make(map[*gateConn]bool)}
 }
 
+// accept has connections go to the listener that next has returned last.
 func (g *gate) accept() {
 	for {
 		conn, err := g.lis.Accept()

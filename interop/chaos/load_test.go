@@ -27,7 +27,7 @@ type load struct {
 }
 
 const (
-	slowest      = 20  // RPCs a second, at the least
+	slowest      = 50  // RPCs a second, at the least
 	mostInFlight = 400 // RPCs
 	loadPeriod   = 20 * time.Millisecond
 )

@@ -97,7 +97,7 @@ func newPhase(rng *rand.Rand) []fault {
 		f.Servers = rng.Perm(serversOfCluster)[:[]int{1, 1, 1, 2, 3, 3}[rng.IntN(6)]]
 		if f.Kind.ofName() {
 			// Names are asked for when connections are lost.
-			f.Servers = f.Servers[:1]
+			f.Servers = []int{0, 1, 2}
 		}
 		slices.Sort(f.Servers)
 		faults = append(faults, f)

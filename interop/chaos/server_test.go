@@ -61,6 +61,7 @@ func serve(text string) error {
 	}
 	s.gate = newGate(lis)
 	s.replace(false)
+	go s.gate.accept()
 	fmt.Println("ready")
 	for commands := bufio.NewScanner(os.Stdin); commands.Scan(); fmt.Println("done") {
 		switch command := commands.Text(); command {

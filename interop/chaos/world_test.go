@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/resolver"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
@@ -219,6 +221,27 @@ func (c *liveConfig) version() (version int64, order []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changes.Load(), c.inForce
+}
+
+// unused are the servers that do not answer though the channel makes enough RPCs for
+// all, on each cluster.
+func (w *world) unused() []string {
+	var unused []string
+	for _, cluster := range clusterNames {
+		used := make(map[string]bool)
+		for range 2 * serversOfCluster {
+			ctx, cancel := context.WithTimeout(composite.WithClusters(context.Background(), cluster), rpcDeadline)
+			r, _ := unary(ctx, testpb.NewTestServiceClient(w.cc))
+			cancel()
+			used[r.server] = true
+		}
+		for _, s := range w.tiers[cluster] {
+			if !used[s.Name] {
+				unused = append(unused, s.Name)
+			}
+		}
+	}
+	return unused
 }
 
 // ips are the addresses of the cluster's servers.
