@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(serveEnv); addr != "" {
 		exit(serve(addr))
+	}
+	if text := os.Getenv(weighEnv); text != "" {
+		exit(weigh(text))
 	}
 	testkit.Main(m)
 }
@@ -65,6 +69,10 @@ func TestAll(t *testing.T) {
 			}
 		}
 	}
+	for _, e := range extras {
+		checkExtra(t, &r, e)
+	}
+	checkCounts(t, &r)
 	for _, name := range []string{"benchmarks.md", "benchmarks.svg", "all.txt"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || len(text) == 0 {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
@@ -80,6 +88,45 @@ func checkCell(t *testing.T, c cell) {
 	}
 	if c.P50 <= 0 || c.P99 < c.P50 || c.PerSecond <= 0 || c.ClientCPU <= 0 || c.Allocs < 10 {
 		t.Errorf("%s: p50 %v, p99 %v, %v a second, CPU %v, %v allocations", what, c.P50, c.P99, c.PerSecond, c.ClientCPU, c.Allocs)
+	}
+}
+
+func checkExtra(t *testing.T, r *results, e extra) {
+	t.Helper()
+	for _, c := range e.contenders {
+		for i, column := range e.columns {
+			got, ok := r.value(e.name, c, i)
+			if !ok && (c == envoyName && len(r.Notes) > 0 || e.name == "swallow" && runtime.GOOS != "linux") {
+				continue
+			}
+			if !ok || got < 0 && got != never {
+				t.Errorf("%s/%s: %s: %v, %v", e.name, c, column, got, ok)
+			}
+		}
+	}
+}
+
+// checkCounts looks at what does not depend on time.
+func checkCounts(t *testing.T, r *results) {
+	t.Helper()
+	for _, tc := range []struct {
+		workload, contender string
+		column              int
+		ok                  func(float64) bool
+	}{
+		{"failover", bare, 1, func(v float64) bool { return v > 0 }},
+		{"failover", ours, 1, func(v float64) bool { return v == 0 }},
+		{"failover", bare, 2, func(v float64) bool { return v == never }},
+		{"failover", ours, 2, func(v float64) bool { return v > 0 }},
+		{"swallow", ours, 0, func(v float64) bool { return v >= 250 || runtime.GOOS != "linux" }},
+		{"swallow", ours, 3, func(v float64) bool { return v == 0 }},
+		{"memory-64x1", ours, 0, func(v float64) bool { return v > 0 }},
+		{"memory-64x1", ours, 2, func(v float64) bool { return v >= 4 }}, // a goroutine a connection at least
+		{"channels", lazyUnused, 1, func(v float64) bool { return v < 10 }},
+	} {
+		if got, _ := r.value(tc.workload, tc.contender, tc.column); !tc.ok(got) {
+			t.Errorf("%s/%s, column %d: %v", tc.workload, tc.contender, tc.column, got)
+		}
 	}
 }
 

@@ -35,3 +35,6 @@ func parseStat(text string) (time.Duration, bool) {
 	s, err2 := strconv.ParseInt(fields[stime], 10, 64)
 	return time.Duration(u+s) * tick, err1 == nil && err2 == nil
 }
+
+// noProxy is what a proxy uses that is not there.
+func noProxy() time.Duration { return 0 }

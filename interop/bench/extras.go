@@ -1,8 +1,6 @@
 package main
 
-import (
-	"context"
-)
+import "context"
 
 // extra is something to measure that is not turns of RPCs.
 type extra struct {
@@ -14,7 +12,7 @@ type extra struct {
 	run func(ctx context.Context, t *host, o options, s *site, contenders []string) [][]float64
 }
 
-var extras = []extra{failoverExtra, swallowExtra}
+var extras = append([]extra{failoverExtra, swallowExtra, stormExtra, updateExtra}, memoryExtras...)
 
 func (e extra) measure(ctx context.Context, t *host, o options, s *site) []measurement {
 	var wanted []string

@@ -90,5 +90,28 @@ func judgeOther(r *results) (goals []goal) {
 	if failed, ok := r.value("failover", ours, 1); ok {
 		goals = append(goals, goal{Text: "first cluster's server is killed under load: failed RPCs", Value: failed})
 	}
+	compare := func(text, workload string, column int, reference string, limit float64) {
+		own, ok1 := r.value(workload, ours, column)
+		other, ok2 := r.value(workload, reference, column)
+		if ok1 && ok2 {
+			goals = append(goals, goal{Text: text, Value: own / other, Limit: limit})
+		}
+	}
+	compare("memory of 64 clusters × 100, connected, × round_robin over all", "memory-64x100", 0, flat, 1)
+	compare("memory of 64 clusters × 1, connected, × 64 channels", "memory-64x1", 0, split, 1)
+	compare("storm of changes: CPU, × the child policy alone", "storm", 0, child, 1.5)
+	if ratio, ok := r.value("update", ours, 1); ok && ratio > 0 {
+		goals = append(goals, goal{Text: "endpoints of one of 64 clusters: time, × the child policy alone", Value: ratio, Limit: 1.1})
+	}
+	own, ok1 := r.value("channels", lazyUnused, 1)
+	other, ok2 := r.value("channels", bareUnused, 1)
+	if ok1 && ok2 {
+		goals = append(goals, goal{Text: "10,000 channels, not used: goroutines of each that a bare channel has not", Value: own - other})
+	}
+	own, ok1 = r.value("channels", lazyConnecting, 1)
+	other, ok2 = r.value("channels", bareConnecting, 1)
+	if ok1 && ok2 {
+		goals = append(goals, goal{Text: "10,000 channels, one cluster connecting: goroutines of each that a bare channel has not", Value: own - other})
+	}
 	return goals
 }

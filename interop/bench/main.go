@@ -26,6 +26,9 @@ func main() {
 	if addr := os.Getenv(serveEnv); addr != "" {
 		exit(serve(addr))
 	}
+	if text := os.Getenv(weighEnv); text != "" {
+		exit(weigh(text))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -88,11 +91,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return fmt.Errorf("-run: %w", err)
 	}
 	r, err := measure(ctx, o)
-	if err != nil {
-		return err
-	}
 	if err := writeText(out, r); err != nil {
 		return err
+	}
+	if err != nil {
+		return err // and no file looks as if all were well
 	}
 	return f.write(r)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -12,11 +13,19 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
-// measure runs all that is asked for.
+// measure runs all that is asked for. It returns what was measured with the error.
 func measure(ctx context.Context, o options) (*results, error) {
 	r := &results{
 		When: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), GRPC: grpc.Version,
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Duration: o.duration.String(), Rounds: o.rounds,
+	}
+	// What cannot be measured must not cost the rest of a long run.
+	var failed []error
+	note := func(name string, err error) {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+			r.Notes = append(r.Notes, failed[len(failed)-1].Error())
+		}
 	}
 	err := within(func(t *host) {
 		s := newSite(t, o.wantsEnvoy())
@@ -24,21 +33,14 @@ func measure(ctx context.Context, o options) (*results, error) {
 			r.Notes = append(r.Notes, "without Envoy: "+s.noEnvoy)
 		}
 		for _, w := range workloads {
-			if err := within(func(t *host) { r.Cells = append(r.Cells, compete(ctx, t, o, s, w)...) }); err != nil {
-				t.Fatalf("%s: %v", w.name, err)
-			}
+			note(w.name, within(func(t *host) { r.Cells = append(r.Cells, compete(ctx, t, o, s, w)...) }))
 		}
 		for _, e := range extras {
-			if err := within(func(t *host) { r.Other = append(r.Other, e.measure(ctx, t, o, s)...) }); err != nil {
-				t.Fatalf("%s: %v", e.name, err)
-			}
+			note(e.name, within(func(t *host) { r.Other = append(r.Other, e.measure(ctx, t, o, s)...) }))
 		}
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
 	r.Goals = judge(r)
-	return r, err
+	return r, errors.Join(append(failed, err, ctx.Err())...)
 }
 
 func (o options) wantsEnvoy() bool {
@@ -68,18 +70,24 @@ func compete(ctx context.Context, t *host, o options, s *site, w workload) []cel
 	for _, p := range players {
 		warmUp(ctx, t, p.name, p.call)
 	}
+	return takeTurns(ctx, t, o, players, w.name, w.callers, s.proxyCPU)
+}
+
+// takeTurns lets players take turns, each time in another order: who comes first may
+// be better or worse off.
+func takeTurns(ctx context.Context, t *host, o options, players []*player, workload string, callers int, proxyCPU func() time.Duration) []cell {
 	for round := range o.rounds {
 		for i := range players {
 			if ctx.Err() != nil {
 				t.Fatal(ctx.Err())
 			}
-			p := players[(i+round)%len(players)] // who comes first pays for nobody always
-			p.turns = append(p.turns, takeTurn(ctx, p.call, w.callers, o.turn(), s.proxyCPU))
+			p := players[(i+round)%len(players)]
+			p.turns = append(p.turns, takeTurn(ctx, p.call, callers, o.turn(), proxyCPU))
 		}
 	}
 	var cells []cell
 	for _, p := range players {
-		cells = append(cells, newCell(w.name, p.name, p.turns))
+		cells = append(cells, newCell(workload, p.name, p.turns))
 	}
 	return cells
 }

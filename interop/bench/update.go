@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/roundrobin"
+	expstats "google.golang.org/grpc/experimental/stats"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// child is the child policy alone, which the policy is compared with.
+const child = "child policy alone"
+
+var updateExtra = extra{
+	name:       "update",
+	title:      "endpoints of one of 64 clusters are delivered again, 1,000 each",
+	columns:    []string{"p50-us", "x-child", "allocs"},
+	contenders: []string{child, ours},
+	run:        measureUpdate,
+}
+
+// mute is a connection that never comes about, and muteChannel a channel that has
+// no others, so that nothing but the policies' work is measured.
+type mute struct{ balancer.SubConn }
+
+func (mute) Connect()  {}
+func (mute) Shutdown() {}
+
+type muteChannel struct{ balancer.ClientConn }
+
+func (muteChannel) NewSubConn([]resolver.Address, balancer.NewSubConnOptions) (balancer.SubConn, error) {
+	return mute{}, nil
+}
+func (muteChannel) UpdateState(balancer.State)                {}
+func (muteChannel) ResolveNow(resolver.ResolveNowOptions)     {}
+func (muteChannel) Target() string                            { return "" }
+func (muteChannel) MetricsRecorder() expstats.MetricsRecorder { return nil }
+
+// endpoints are n of a cluster.
+func endpoints(cluster, n int) (s resolver.State) {
+	for i := range n {
+		addr := resolver.Address{Addr: fmt.Sprintf("10.%d.%d.%d:443", cluster, i/250, i%250)}
+		s.Endpoints = append(s.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{addr}})
+	}
+	return s
+}
+
+func measureUpdate(ctx context.Context, t *host, o options, _ *site, names []string) [][]float64 {
+	clusters, each := 64, 1000
+	if o.small {
+		clusters, each = 4, 20
+	}
+	var players []*player
+	for _, name := range names {
+		p := &player{contender: contender{name: name}}
+		if name == child {
+			p.call = updateChild(t, each)
+		} else {
+			p.call = updateComposite(t, clusters, each)
+		}
+		players = append(players, p)
+	}
+	r := &results{Cells: takeTurns(ctx, t, o, players, "update", 1, noProxy)}
+	var rows [][]float64
+	for _, c := range r.Cells {
+		if c.Failed > 0 {
+			t.Fatalf("%s: %d of %d updates failed", c.Contender, c.Failed, c.RPCs)
+		}
+		rows = append(rows, []float64{c.P50, r.ratio(c.Workload, c.Contender, child, turnP50), c.Allocs})
+	}
+	return rows
+}
+
+func updateChild(t *host, each int) rpc {
+	policy := balancer.Get(roundrobin.Name).Build(muteChannel{}, balancer.BuildOptions{})
+	t.Cleanup(policy.Close)
+	state := balancer.ClientConnState{ResolverState: endpoints(0, each)}
+	return func(context.Context) error { return policy.UpdateClientConnState(state) }
+}
+
+func updateComposite(t *host, clusters, each int) rpc {
+	resolvers, list := resolverClusters(t, clusters)
+	builder := balancer.Get(composite.Name)
+	config, err := builder.(balancer.ConfigParser).ParseConfig(json.RawMessage(mustJSON(map[string]any{"clusters": list})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := builder.Build(muteChannel{}, balancer.BuildOptions{})
+	t.Cleanup(policy.Close)
+	if err := policy.UpdateClientConnState(balancer.ClientConnState{BalancerConfig: config}); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range resolvers {
+		testkit.Eventually(t, "the resolver is built", func() bool { return r.Built() == 1 })
+		if err := r.UpdateState(endpoints(i, each)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := endpoints(0, each)
+	return func(context.Context) error { return resolvers[0].UpdateState(state) }
+}
+
+// resolverClusters are n clusters, each with a resolver that is driven from here.
+func resolverClusters(t *host, n int) (resolvers []*testkit.Resolver, clusters []any) {
+	for i := range n {
+		r := testkit.NewResolver(t)
+		resolvers = append(resolvers, r)
+		clusters = append(clusters, map[string]any{"name": fmt.Sprint(i), "target": r.Target()})
+	}
+	return resolvers, clusters
+}
