@@ -162,6 +162,7 @@ func (c *checker) testPackage(ctx context.Context, path, dir string) error {
 			unknown = append(unknown, test)
 		}
 	}
+	failedBefore := len(c.result.failed)
 	for _, test := range unknown {
 		again, err := c.binary(ctx, dir, "-test.v", "-test.run", pattern(test))
 		if err == nil {
@@ -179,7 +180,7 @@ func (c *checker) testPackage(ctx context.Context, path, dir string) error {
 	if crashed(err, o) {
 		c.result.failed = append(c.result.failed, fmt.Sprintf("%s: %v", path, err))
 		_, _ = fmt.Fprintln(c.out, tail(log, 40))
-	} else if len(unknown) == 0 {
+	} else if len(c.result.failed) == failedBefore {
 		c.result.passed++
 	}
 	_, _ = fmt.Fprintf(c.out, "%s: %d tests passed, %d failed, of which %d are known to\n", path, len(o.passed), len(o.failed), len(o.failed)-len(unknown))
