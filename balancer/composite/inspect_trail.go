@@ -3,6 +3,7 @@ package composite
 import (
 	"io"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -47,11 +48,14 @@ func (k *keptTrail) keep(l *attempt.Ledger, err error) {
 // channel, or is long.
 func shownTrail(method string, t Trail, dropped int, err error) inspect.Trail {
 	st := status.Convert(err)
-	first, last := t.Attempts[0], t.Attempts[len(t.Attempts)-1]
+	start, duration := t.Attempts[0].Start, time.Duration(0)
+	for _, a := range t.Attempts { // which may run at once
+		duration = max(duration, a.Start.Add(a.Duration).Sub(start))
+	}
 	shown := inspect.Trail{
 		Method:   inspect.Text(method),
-		Start:    first.Start,
-		Duration: last.Start.Add(last.Duration).Sub(first.Start).Seconds(),
+		Start:    start,
+		Duration: duration.Seconds(),
 		Code:     codeName(st.Code()),
 		Message:  inspect.Text(st.Message()),
 		Omitted:  dropped,
