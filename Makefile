@@ -1,6 +1,6 @@
 # What a developer runs. `make check` is what has to pass before a change lands.
 
-.PHONY: test race lint generate fuzz bench check
+.PHONY: test race lint generate fuzz bench bench-compare check
 
 test:
 	go test ./...
@@ -20,9 +20,21 @@ generate: tools
 fuzz:
 	.ci/fuzz 1m
 
+# Results of a release are committed: make bench RELEASE=v1.2.3. Without it they are
+# of what is here now, and make bench-compare shows what changed since a release.
+RELEASE ?= next
+BASE ?= $(shell git ls-files interop/bench/results | sort -V | sed -n '$$s|.*/\(.*\)\.txt|\1|p')
+BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
 bench:
-	go test -run '^$$' -bench 'Pick$$' -count 5 ./balancer/composite
-	go test -run '^$$' -bench 'Unary$$' -benchtime 10s -count 3 ./balancer/composite
+	mkdir -p interop/bench/results
+	cd interop && go run ./bench -benchfmt bench/results/$(RELEASE).txt
+	go test -run '^$$' -bench 'Pick$$|PickOwn|EndpointUpdate|Unary$$|AttemptTimeout|Count$$' -count 6 \
+		./balancer/composite ./internal/attempt >>interop/bench/results/$(RELEASE).txt
+
+bench-compare:
+	@test -n "$(BASE)" || { echo "no release has results yet: name some by BASE="; exit 1; }
+	cd interop && go run $(BENCHSTAT) bench/results/$(BASE).txt bench/results/$(RELEASE).txt
 
 check:
 	.ci/run

@@ -70,18 +70,22 @@ func compete(ctx context.Context, t *host, o options, s *site, w workload) []cel
 	for _, p := range players {
 		warmUp(ctx, t, p.name, p.call)
 	}
-	return takeTurns(ctx, t, o, players, w.name, w.callers, s.proxyCPU)
+	return takeTurns(ctx, t, o, players, w.name, w.callers, s)
 }
 
 // takeTurns lets players take turns, each time in another order: who comes first may
-// be better or worse off.
-func takeTurns(ctx context.Context, t *host, o options, players []*player, workload string, callers int, proxyCPU func() time.Duration) []cell {
+// be better or worse off. What the proxy does at other times is not Envoy's turn's.
+func takeTurns(ctx context.Context, t *host, o options, players []*player, workload string, callers int, s *site) []cell {
 	for round := range o.rounds {
 		for i := range players {
 			if ctx.Err() != nil {
 				t.Fatal(ctx.Err())
 			}
 			p := players[(i+round)%len(players)]
+			proxyCPU := noProxy
+			if p.name == envoyName {
+				proxyCPU = s.proxyCPU
+			}
 			p.turns = append(p.turns, takeTurn(ctx, p.call, callers, o.turn(), proxyCPU))
 		}
 	}

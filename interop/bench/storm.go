@@ -58,7 +58,7 @@ func (f *flapper) change() {
 
 // measureStorm lets a channel with the child policy alone and one with 64 clusters
 // take turns. Each turn has as many changes as the pace allows.
-func measureStorm(ctx context.Context, t *host, o options, _ *site, names []string) [][]float64 {
+func measureStorm(ctx context.Context, t *host, o options, s *site, names []string) [][]float64 {
 	clusters := 64
 	if o.small {
 		clusters = 4
@@ -79,7 +79,7 @@ func measureStorm(ctx context.Context, t *host, o options, _ *site, names []stri
 			return nil
 		}})
 	}
-	r := &results{Cells: takeTurns(ctx, t, o, players, "storm", 1, noProxy)}
+	r := &results{Cells: takeTurns(ctx, t, o, players, "storm", 1, s)}
 	var rows [][]float64
 	for _, c := range r.Cells {
 		rows = append(rows, []float64{c.ClientCPU, r.totalRatio(c.Workload, c.Contender, child, cell.cpu), c.Allocs})

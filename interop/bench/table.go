@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -120,9 +121,7 @@ func number(v float64) string {
 	switch {
 	case v == never:
 		return "never"
-	case v == 0:
-		return "0"
-	case v >= 100:
+	case v >= 100, v == math.Trunc(v):
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)

@@ -51,7 +51,7 @@ func endpoints(cluster, n int) (s resolver.State) {
 	return s
 }
 
-func measureUpdate(ctx context.Context, t *host, o options, _ *site, names []string) [][]float64 {
+func measureUpdate(ctx context.Context, t *host, o options, s *site, names []string) [][]float64 {
 	clusters, each := 64, 1000
 	if o.small {
 		clusters, each = 4, 20
@@ -66,7 +66,7 @@ func measureUpdate(ctx context.Context, t *host, o options, _ *site, names []str
 		}
 		players = append(players, p)
 	}
-	r := &results{Cells: takeTurns(ctx, t, o, players, "update", 1, noProxy)}
+	r := &results{Cells: takeTurns(ctx, t, o, players, "update", 1, s)}
 	var rows [][]float64
 	for _, c := range r.Cells {
 		if c.Failed > 0 {
