@@ -24,9 +24,6 @@ func (e extra) measure(ctx context.Context, t *host, o options, s *site) []measu
 	if len(wanted) == 0 {
 		return nil
 	}
-	if ctx.Err() != nil {
-		t.Fatal(ctx.Err())
-	}
 	o.say("%s: %s", e.name, e.title)
 	values := e.run(ctx, t, o, s, wanted)
 	if values == nil {

@@ -33,9 +33,15 @@ func measure(ctx context.Context, o options) (*results, error) {
 			r.Notes = append(r.Notes, "without Envoy: "+s.noEnvoy)
 		}
 		for _, w := range workloads {
+			if ctx.Err() != nil {
+				return
+			}
 			note(w.name, within(func(t *host) { r.Cells = append(r.Cells, compete(ctx, t, o, s, w)...) }))
 		}
 		for _, e := range extras {
+			if ctx.Err() != nil {
+				return
+			}
 			note(e.name, within(func(t *host) { r.Other = append(r.Other, e.measure(ctx, t, o, s)...) }))
 		}
 	})
