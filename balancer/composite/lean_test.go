@@ -268,3 +268,24 @@ func TestLeanRepeatedPick(t *testing.T) {
 	ready.result.SubConn.Connect()
 	checkError(t, <-result, codes.Aborted, "the last", "past the end of the list of 1")
 }
+
+// TestLeanOptionsTwice has the options given twice, with RPCs at once in between.
+func TestLeanOptionsTwice(t *testing.T) {
+	t.Parallel()
+	backends := startScripted(t, "U U OK")
+	hedge := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		other := make(chan error, 1)
+		go func() { other <- invoker(ctx, method, req, new(testpb.SimpleResponse), cc, opts...) }()
+		err := invoker(ctx, method, req, reply, cc, opts...)
+		if second := <-other; err != nil {
+			err = second
+		}
+		return err
+	}
+	again := append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(hedge)}, composite.DialOptions(composite.LeanCounting())...)
+	cc := dialLean(t, testkit.Service{Clusters: patient(backends), Attempts: 3}, again...)
+	checkError(t, unaryRPC(testkit.Context(t), cc), codes.OK)
+	if got := testkit.Counts(backends...); got != "1/1/1" {
+		t.Errorf("calls %s: want 1/1/1", got)
+	}
+}

@@ -76,7 +76,7 @@ type Interceptors Hooks
 
 // Unary opens a ledger for each unary RPC.
 func (i Interceptors) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	ctx, l := i.open(ctx, cc, method)
+	ctx, l := i.open(ctx, cc, method, opts)
 	opts, err := i.start(l, opts)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (i Interceptors) Unary(ctx context.Context, method string, req, reply any, 
 
 // Stream opens a ledger for each streaming RPC.
 func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	ctx, l := i.open(ctx, cc, method)
+	ctx, l := i.open(ctx, cc, method, opts)
 	opts, err := i.start(l, opts)
 	if err != nil {
 		return nil, err
@@ -98,19 +98,18 @@ func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grp
 	return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
 }
 
-func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
+func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
 	ctx, l := open(ctx, cc, method)
-	if l.failed == nil {
-		l.failed = i.Failed
+	if l.failed == nil && !l.lean { // else options were given twice
+		l.failed, l.lean = i.Failed, i.Lean
+		if i.Lean {
+			l.opts = opts
+		}
 	}
-	l.lean = i.Lean
 	return ctx, l
 }
 
 func (i Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
-	if l.lean {
-		l.opts = opts
-	}
 	if i.Started == nil {
 		return opts, nil
 	}
