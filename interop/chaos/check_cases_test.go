@@ -35,6 +35,7 @@ func TestChecker(t *testing.T) {
 		change(&a)
 		return a
 	}
+	lasts := func(d time.Duration) func(*composite.Attempt) { return func(a *composite.Attempt) { a.Duration = d } }
 	committed := func(a *composite.Attempt) { a.Committed = true }
 	past := func(clusters ...string) func(*composite.Attempt) {
 		return func(a *composite.Attempt) {
@@ -79,8 +80,10 @@ func TestChecker(t *testing.T) {
 		{name: "passes over one without a word", rpc: observation{trail: trail(with(onB, past()))}, want: "passed over []: want [a]"},
 		{name: "goes back", rpc: observation{trail: trail(onA, with(onA, func(a *composite.Attempt) { a.Number = 2 }))}, want: `attempt 2 used "a"`},
 		{name: "goes back while the config changes", rpc: observation{changed: true, trail: trail(onA, with(onA, func(a *composite.Attempt) { a.Number = 2 }))}},
-		{name: "attempt takes too long", rpc: observation{trail: trail(with(onA, func(a *composite.Attempt) { a.Duration = 7 * time.Second }))}, want: "attempt 1 took 7s"},
-		{name: "attempt takes long on a late machine", rpc: observation{late: time.Second, trail: trail(with(onA, func(a *composite.Attempt) { a.Duration = 7 * time.Second }))}},
+		{name: "attempt takes too long", rpc: observation{trail: trail(with(onA, lasts(7*time.Second)))}, want: "attempt 1 took 7s"},
+		{name: "attempt takes long on a late machine", rpc: observation{late: 5 * time.Second, trail: trail(with(onA, lasts(7*time.Second)))}},
+		{name: "waits before a healthy one", rpc: observation{calm: healthy("b"), trail: trail(with(with(onB, past("a")), lasts(1400*time.Millisecond)))}},
+		{name: "waits too long before a healthy one", rpc: observation{calm: healthy("b"), trail: trail(with(with(onB, past("a")), lasts(1600*time.Millisecond)))}, want: "though b was healthy"},
 		{name: "RPC takes too long", rpc: observation{end: begin.Add(time.Minute), trail: trail(onA)}, want: "it took 1m0s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

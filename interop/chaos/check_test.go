@@ -151,22 +151,32 @@ func (c checker) skips(o observation, a composite.Attempt) []finding {
 
 // patience is what an RPC may take longer than its times allow on a machine that is
 // never late.
-const patience = 2 * time.Second
+const patience = time.Second
 
 // waits judges how long attempts took. Once a server has begun to answer, only the
 // RPC's deadline ends it, and so it is with a conversation.
 func (c checker) waits(o observation) []finding {
 	var findings []finding
-	spare := patience + 3*o.late
+	spare := patience + o.late
 	if took, limit := o.end.Sub(o.start), rpcDeadline+spare; took > limit {
 		findings = append(findings, o.finding(nil, "it took %v: want at most %v", took, limit))
 	}
 	for _, a := range o.trail.Attempts {
-		limit := time.Duration(len(o.members))*connectTimeout + attemptTimeout + spare
-		if a.Committed || o.endless && a.Peer != "" || a.Duration <= limit {
+		if o.endless && a.Peer != "" {
 			continue
 		}
-		findings = append(findings, o.finding(nil, "attempt %d took %v: want at most %v", a.Number, a.Duration, limit))
+		limit := time.Duration(len(o.members))*connectTimeout + attemptTimeout + spare
+		if !a.Committed && a.Duration > limit {
+			findings = append(findings, o.finding(nil, "attempt %d took %v: want at most %v", a.Number, a.Duration, limit))
+		}
+		// A healthy cluster answers soon; what comes before it has its time to connect.
+		limit = time.Duration(len(a.Skipped))*connectTimeout + spare
+		if o.wasCalm(a.Cluster, a.Start) && a.Duration > limit {
+			findings = append(findings, finding{
+				fmt.Sprintf("attempt %d took %v, though %s was healthy: want at most %v", a.Number, a.Duration, a.Cluster, limit),
+				[]string{a.Cluster}, a.Start, a.Start.Add(a.Duration),
+			})
+		}
 	}
 	return findings
 }

@@ -18,15 +18,13 @@ type inflictor struct {
 	report *report
 
 	servers map[*server]*sync.Mutex
-	names   map[string]*sync.Mutex
 	config  sync.Mutex
 }
 
 func newInflictor(t *testing.T, w *world, h *health, r *report) *inflictor {
 	t.Helper()
-	i := &inflictor{t: t, world: w, health: h, report: r, servers: make(map[*server]*sync.Mutex), names: make(map[string]*sync.Mutex)}
+	i := &inflictor{t: t, world: w, health: h, report: r, servers: make(map[*server]*sync.Mutex)}
 	for _, cluster := range clusterNames {
-		i.names[cluster] = &sync.Mutex{}
 		for _, s := range w.tiers[cluster] {
 			i.servers[s] = &sync.Mutex{}
 		}
@@ -51,10 +49,6 @@ func (i *inflictor) inflict(f fault) {
 	if f.Kind.ofConfig() {
 		i.change(f, cluster)
 		return
-	}
-	if f.Kind.ofName() {
-		i.names[cluster].Lock()
-		defer i.names[cluster].Unlock()
 	}
 	var servers []*server
 	for _, n := range f.Servers { // in the plan's order, which is the same for all

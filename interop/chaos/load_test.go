@@ -41,7 +41,7 @@ func (l *load) run(stop <-chan struct{}) {
 	every(loadPeriod, stop, func() {
 		now, stalled := time.Now(), l.stalls.total()
 		passed := now.Sub(last)
-		if stalled-late > passed/4 {
+		if stalled-late > passed/2 {
 			rate *= 0.8
 		} else {
 			rate += float64(l.limit) / 200

@@ -54,6 +54,16 @@ func (k kind) ofName() bool {
 	}
 }
 
+// isOutage tells whether a cluster is of no use while it has such a fault.
+func (k kind) isOutage() bool {
+	switch k {
+	case kill, halt, hole, wrongCert, dnsEmpty, dnsNXDomain, remove:
+		return true
+	default:
+		return false
+	}
+}
+
 // fault is an entry of a plan.
 type fault struct {
 	At, For time.Duration // from the beginning of its phase; how long it stays
@@ -69,40 +79,84 @@ func (f fault) String() string {
 
 const (
 	phaseLength = 10 * time.Second // of faults; then all is healed
-	longest     = 3 * time.Second  // that a fault stays
+	longest     = 6 * time.Second  // that an outage stays
+	shortest    = 100 * time.Millisecond
+	brief       = 1500 * time.Millisecond // the longest of the other faults
 )
 
 // newPlan makes the faults of each phase. The same seed makes the same plan, of which
 // a longer duration has more phases.
 func newPlan(seed uint64, duration time.Duration) [][]fault {
-	rng := rand.New(rand.NewPCG(seed, 0))
+	p := &planner{rng: rand.New(rand.NewPCG(seed, 0))}
 	var phases [][]fault
 	for left := duration; left > 0; left -= phaseLength {
-		phases = append(phases, newPhase(rng))
+		phases = append(phases, p.phase())
 	}
 	return phases
 }
 
-// newPhase makes the faults of one phase, which may be quiet or stormy.
-func newPhase(rng *rand.Rand) []fault {
+// planner makes plans. Each kind has its turn before any comes again.
+type planner struct {
+	rng  *rand.Rand
+	next []kind
+}
+
+func (p *planner) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(p.rng.Int64N(int64(to-from)))
+}
+
+// phase makes the faults of one phase, which may be quiet or stormy. Nothing is done
+// to what has a fault already, and all is over when the phase is.
+func (p *planner) phase() []fault {
 	var faults []fault
-	between := func(from, to time.Duration) time.Duration { return from + time.Duration(rng.Int64N(int64(to-from))) }
-	gap := between(200*time.Millisecond, time.Second)
-	for at := time.Duration(0); at < phaseLength; at += between(0, 2*gap) {
-		f := fault{
-			At: at, For: between(100*time.Millisecond, longest),
-			Kind: kinds[rng.IntN(len(kinds))], Cluster: rng.IntN(len(clusterNames)), Choice: rng.IntN(6),
+	until := make(map[string]time.Duration) // by what the last fault was done to
+	gap := p.between(300*time.Millisecond, time.Second)
+	for at := time.Duration(0); at < phaseLength; at += p.between(0, 2*gap) {
+		if len(p.next) == 0 {
+			p.next = slices.Clone(kinds)
+			p.rng.Shuffle(len(p.next), func(i, j int) { p.next[i], p.next[j] = p.next[j], p.next[i] })
 		}
-		// One server, or more of them, or all.
-		f.Servers = rng.Perm(serversOfCluster)[:[]int{1, 1, 1, 2, 3, 3}[rng.IntN(6)]]
-		if f.Kind.ofName() {
-			// Names are asked for when connections are lost.
-			f.Servers = []int{0, 1, 2}
+		f := p.fault(p.next[0], at)
+		if slices.ContainsFunc(f.touches(), func(what string) bool { return until[what] > at }) {
+			continue
 		}
-		slices.Sort(f.Servers)
-		faults = append(faults, f)
+		for _, what := range f.touches() {
+			until[what] = at + f.For
+		}
+		faults, p.next = append(faults, f), p.next[1:]
 	}
 	return faults
+}
+
+// fault makes a fault of some kind.
+func (p *planner) fault(k kind, at time.Duration) fault {
+	f := fault{At: at, Kind: k, Cluster: []int{0, 0, 1, 2}[p.rng.IntN(4)], Choice: p.rng.IntN(len(orders))}
+	if k.isOutage() {
+		f.For = p.between(shortest, longest)
+	} else {
+		f.For = p.between(shortest, brief)
+	}
+	f.For = min(f.For, phaseLength-at)
+	// One server, or more of them, or all.
+	f.Servers = p.rng.Perm(serversOfCluster)[:[]int{1, 2, 3, 3}[p.rng.IntN(4)]]
+	if k.ofName() {
+		// Names are asked for when connections are lost.
+		f.Servers = []int{0, 1, 2}
+	}
+	slices.Sort(f.Servers)
+	return f
+}
+
+// touches is what the fault is done to.
+func (f fault) touches() []string {
+	if f.Kind.ofConfig() {
+		return []string{"config"}
+	}
+	var what []string
+	for _, n := range f.Servers {
+		what = append(what, fmt.Sprintf("%s/%d", clusterNames[f.Cluster], n))
+	}
+	return what
 }
 
 func TestPlan(t *testing.T) {
@@ -117,6 +171,11 @@ func TestPlan(t *testing.T) {
 	}
 	if text(short) == text(other) {
 		t.Error("another seed makes the same plan")
+	}
+	for _, f := range slices.Concat(long...) {
+		if f.At+f.For > phaseLength {
+			t.Errorf("it ends after its phase: %v", f)
+		}
 	}
 	all := text(newPlan(1, 100*phaseLength))
 	for _, k := range kinds {

@@ -64,7 +64,7 @@ func (r *report) judge(o observation) {
 	r.rpcs++
 	r.calls[o.call]++
 	r.outcomes[outcome]++
-	if n := len(o.trail.Attempts); o.err == nil && n > 0 {
+	if n := len(o.trail.Attempts); o.err == nil && !o.own && n > 0 {
 		last := o.trail.Attempts[n-1]
 		r.routes[fmt.Sprintf("%s, attempt %d", last.Cluster, last.Number)]++
 	}
@@ -124,7 +124,7 @@ func (r *report) log(took time.Duration) {
 		r.rpcs, took.Round(time.Second), float64(r.rpcs)/took.Seconds(), 100*float64(r.sure)/float64(max(r.rpcs, 1)))
 	fmt.Fprintf(&text, "longest RPC %v; back on the first cluster within %v\n", r.longest.Round(time.Millisecond), r.back.Round(time.Millisecond))
 	counts(&text, "RPCs", r.calls)
-	counts(&text, "served by", r.routes)
+	counts(&text, "served by, but for those with a list of their own", r.routes)
 	counts(&text, "ends", r.outcomes)
 	counts(&text, "faults", r.faults)
 	counts(&text, "perhaps since the machine was too slow", r.dismissed)

@@ -32,7 +32,7 @@ var clusterNames = []string{"a", "b", "c"}
 const (
 	serversOfCluster = 3
 
-	connectTimeout = time.Second
+	connectTimeout = 500 * time.Millisecond
 	attemptTimeout = time.Second
 	attempts       = 3
 	// rpcDeadline leaves time for all attempts, and for connecting in each.
@@ -185,7 +185,7 @@ func (c *liveConfig) json() string {
 	var clusters []testkit.Cluster
 	for _, name := range c.order {
 		more := map[string]any{
-			"connectTimeout": connectTimeout.String(), "attemptTimeout": attemptTimeout.String(),
+			"connectTimeout": seconds(connectTimeout), "attemptTimeout": seconds(attemptTimeout),
 			"metadata": map[string]any{clusterKey: name},
 		}
 		if p := c.policies[name]; p != "" {
@@ -199,6 +199,8 @@ func (c *liveConfig) json() string {
 	c.mu.Unlock()
 	return testkit.Service{Clusters: clusters, Attempts: attempts, Retryable: []string{"UNAVAILABLE", "DEADLINE_EXCEEDED"}}.JSON()
 }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }
 
 // apply has the channel use what the fields say.
 func (c *liveConfig) apply() {
