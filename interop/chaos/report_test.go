@@ -129,6 +129,9 @@ func (r *report) log(took time.Duration) {
 	counts(&text, "faults", r.faults)
 	counts(&text, "perhaps since the machine was too slow", r.dismissed)
 	r.t.Log(text.String())
+	if r.sure == 0 {
+		r.t.Error("no RPC has had a healthy cluster all the time: nothing was tested")
+	}
 }
 
 func counts[K ~string](text *strings.Builder, title string, of map[K]int) {
