@@ -134,6 +134,7 @@ func runTests(t *testing.T, m grpcModule, folder, binary, pattern string) (resul
 		binary, "-test.v=test2json", "-test.timeout=10m", "-test.run", pattern)
 	lines, err := cmd.Output()
 	results, output = map[string]string{}, map[string]string{}
+	text := map[string]*strings.Builder{} // grpc-go logs much
 	for decoder := json.NewDecoder(bytes.NewReader(lines)); ; {
 		var event struct{ Action, Test, Output string }
 		if decoder.Decode(&event) != nil {
@@ -142,15 +143,21 @@ func runTests(t *testing.T, m grpcModule, folder, binary, pattern string) (resul
 		name := strings.TrimPrefix(event.Test, "Test/")
 		switch event.Action {
 		case "output":
-			output[name] += event.Output
+			if text[name] == nil {
+				text[name] = new(strings.Builder)
+			}
+			text[name].WriteString(event.Output)
 		case "pass", "fail", "skip":
 			if name != "Test" && name != "" {
 				results[name] = event.Action
 			}
 		}
 	}
+	for name, b := range text {
+		output[name] = b.String()
+	}
 	if results["TestZZComposite"] != "pass" && strings.Contains(pattern, "TestZZ") {
-		t.Fatalf("%s: the tests did not come to their end: %v\n%s\n%s", cmd, err, output[""], cmd.Stderr)
+		t.Fatalf("%s: the tests did not come to their end: %v\n%s\n%s", cmd, err, lines[max(0, len(lines)-10_000):], cmd.Stderr)
 	}
 	return results, output
 }
