@@ -26,6 +26,16 @@ type Cluster struct {
 type Attempt struct {
 	context.Context // the attempt's context, as gRPC-Go made it
 
+	// What follows is all that the goroutine which reads from the connection
+	// looks at, next to each other: it runs on another processor.
+
+	timeout   atomic.Pointer[timeout] // nil if none was set
+	committed atomic.Bool             // a response header came
+	counting  atomic.Bool             // the policy counts the attempt
+	// picked is set by the picker, which takes no lock, and read when the
+	// stream's next attempt begins.
+	picked atomic.Bool
+
 	ledger       *Ledger
 	stream       <-chan struct{} // tells client streams apart
 	failFast     bool
@@ -41,17 +51,11 @@ type Attempt struct {
 	way     way
 	more    *more // nil if the pickers had nothing to say that few have
 
-	// picked is set by the picker, which takes no lock, and read when the
-	// stream's next attempt begins.
-	picked  atomic.Bool
-	timeout atomic.Pointer[timeout] // nil if none was set
 	// uses is set by the picker, too, and read when any other attempt begins.
 	uses atomic.Pointer[use]
 
-	// opened and committed are set by the goroutine that opens the stream, or
-	// that reads it.
-	opened    atomic.Pointer[stats.OutHeader]
-	committed atomic.Bool // a response header came
+	// opened is set by the goroutine that opens the stream.
+	opened atomic.Pointer[stats.OutHeader]
 
 	// The rest is guarded by ledger.mu until the attempt has begun. From then
 	// on number, transparent and history do not change any more.

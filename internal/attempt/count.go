@@ -20,7 +20,8 @@ type Counter interface {
 // WillCount says that the picker that asks is a Counter, or inside one, so that
 // the RPC's attempts are counted.
 func (a *Attempt) WillCount() {
-	if !a.ledger.counts.Load() {
+	if !a.counting.Load() {
+		a.counting.Store(true)
 		a.ledger.counts.Store(true)
 	}
 }

@@ -24,13 +24,10 @@ type handler struct{}
 // TagRPC is called before each attempt is picked for, and the context that it
 // returns is the one that the picker gets.
 func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	if a := FromContext(ctx); a != nil {
-		// A second handler of the same channel: the ledger would have hidden
-		// the attempt of any other channel's RPC.
-		return ctx
-	}
-	l, ok := ctx.Value(ledgerKey).(*Ledger)
+	l, ok := ctx.Value(attemptKey).(*Ledger)
 	if !ok {
+		// Not tracked, or a second handler of the same channel: the ledger would
+		// have hidden the attempt of any other channel's RPC.
 		return ctx
 	}
 	return l.tag(ctx, info.FailFast)

@@ -135,10 +135,12 @@ func (l *Ledger) unused() bool {
 // channel from inside this RPC must not inherit either.
 func (l *Ledger) Value(key any) any {
 	if key, ok := key.(contextKey); ok {
-		if key == ledgerKey {
+		switch key {
+		case ledgerKey, attemptKey: // for the latter, it is what attempts come from
 			return l
+		default:
+			return nil
 		}
-		return nil
 	}
 	return l.Context.Value(key)
 }

@@ -201,7 +201,7 @@ func (a *Attempt) messageSent() {
 func (a *Attempt) headerReceived() {
 	a.committed.Store(true)
 	a.answered()
-	if a.ledger.counts.Load() && a.exceeded() == nil {
+	if a.counting.Load() && a.exceeded() == nil {
 		a.ledger.mu.Lock()
 		a.countLocked()
 		a.ledger.mu.Unlock()
