@@ -35,6 +35,7 @@ const (
 	bare      = "bare"
 	handler   = "handler"
 	ours      = "composite"
+	lean      = "lean"
 	loopName  = "loop"
 	envoyName = "envoy"
 )
@@ -50,6 +51,7 @@ var contenders = []contender{
 	{bare, "a bare channel", newBare},
 	{handler, "a bare channel with an empty stats handler", newHandler},
 	{ours, "the policy composite", newComposite},
+	{lean, "the policy composite with LeanCounting", newLean},
 	{loopName, "a loop over a channel for each cluster", newLoop},
 	{"middleware", "go-grpc-middleware's retry, with a switch of channels", newMiddleware},
 	{"failsafe", "failsafe-go's retry policy, with a switch of channels", newFailsafe},
@@ -68,8 +70,18 @@ func newHandler(t testing.TB, s setup) grpc.ClientConnInterface {
 
 func newComposite(t testing.TB, s setup) grpc.ClientConnInterface {
 	t.Helper()
-	opts := append(composite.DialOptions(), grpc.WithDefaultServiceConfig(serviceConfig(s)))
-	return testkit.Dial(t, "composite:///", opts...)
+	return dialComposite(t, s)
+}
+
+func newLean(t testing.TB, s setup) grpc.ClientConnInterface {
+	t.Helper()
+	return dialComposite(t, s, composite.LeanCounting())
+}
+
+func dialComposite(t testing.TB, s setup, opts ...composite.Option) grpc.ClientConnInterface {
+	t.Helper()
+	dialOptions := append(composite.DialOptions(opts...), grpc.WithDefaultServiceConfig(serviceConfig(s)))
+	return testkit.Dial(t, "composite:///", dialOptions...)
 }
 
 func newEnvoy(t testing.TB, s setup) grpc.ClientConnInterface {

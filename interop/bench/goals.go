@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // goal is something that the policy is to reach.
 type goal struct {
@@ -61,6 +64,17 @@ func judge(r *results) []goal {
 		add(w+": client CPU, × a bare channel", r.totalRatio(w, ours, bare, cell.cpu), 1.10,
 			ofHandler(r.totalRatio(w, handler, bare, cell.cpu)))
 	}
+	if throughput := r.ratio("unary-64", lean, bare, turnThroughput); throughput > 0 {
+		goals = append(goals, goal{Text: "LeanCounting, 64 callers: RPCs a second, × a bare channel", Value: throughput, Limit: 0.98, Least: true})
+	}
+	for _, w := range []string{"unary-1", "unary-64"} {
+		add("LeanCounting, "+w+": client CPU, × composite without", r.totalRatio(w, lean, ours, cell.cpu), 0.92, "")
+	}
+	if c, ref := r.find("unary-1", lean), r.find("unary-1", bare); c != nil && ref != nil {
+		// Some RPCs allocate what others find in a pool.
+		goals = append(goals, goal{Text: "LeanCounting: allocations more than on a bare channel", Value: math.Round(c.Allocs - ref.Allocs), Limit: 2})
+	}
+	add("LeanCounting: CPU of client and proxy, × an Envoy as sidecar", r.totalRatio("unary-1", lean, envoyName, cell.cpu), 0.30, "")
 	add("healthy unary RPC: p50, × an Envoy as sidecar", r.ratio("unary-1", ours, envoyName, turnP50), 0.42, "")
 	add("healthy unary RPC: CPU of client and proxy, × an Envoy as sidecar", r.totalRatio("unary-1", ours, envoyName, cell.cpu), 0.33, "")
 	add("first cluster's port closed: p50, × a bare channel to the second", r.ratio("closed", ours, bare, turnP50), 1.02,

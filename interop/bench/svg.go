@@ -116,7 +116,7 @@ func (p panel) draw(b *strings.Builder, x, y int) {
 	y += panelHead
 	for _, bar := range p.bars {
 		class, text := "bar", "soft"
-		if bar.contender == ours {
+		if bar.contender == ours || bar.contender == lean {
 			class, text = "own", "text head"
 		}
 		label(b, x+labelWidth-8, y, text, "end", bar.contender)
