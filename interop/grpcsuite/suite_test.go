@@ -148,12 +148,12 @@ func runTests(t *testing.T, m grpcModule, folder, binary, pattern string) (resul
 		name := strings.TrimPrefix(event.Test, "Test/")
 		switch event.Action {
 		case "output":
-			text[""].WriteString(event.Output)
+			_, _ = text[""].WriteString(event.Output)
 			if name != "" {
 				if text[name] == nil {
 					text[name] = new(strings.Builder)
 				}
-				text[name].WriteString(event.Output)
+				_, _ = text[name].WriteString(event.Output)
 			}
 		case "pass", "fail", "skip":
 			// What goroutines log may come in the middle of a result's line, so that
