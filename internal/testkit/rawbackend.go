@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// RawBackend is a RawServer without a script: a test decides what to do with a
-// stream when it begins. What a RawServer does at once when it has the headers of
-// a request, a RawBackend may do when it has all of it. Its methods are safe for
-// concurrent use.
+// RawBackend is an HTTP/2 server made of frames that are written by hand, for
+// what no gRPC server can be made to do. It does not read headers: a stream is a
+// call. A test decides what to do with a stream when it begins. Its methods are safe
+// for concurrent use.
 type RawBackend struct {
 	Name string
 	Addr string
@@ -26,7 +26,8 @@ type RawBackend struct {
 }
 
 // StartRawBackend starts a server that asks decide what to do with each stream,
-// and whether to do it early. It is stopped when the test ends.
+// and whether to do early, when it has the headers of a request, what it can do
+// without the rest. It is stopped when the test ends.
 func StartRawBackend(t testing.TB, name string, decide func() (reply RawReply, early bool)) *RawBackend {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +48,7 @@ func (b *RawBackend) accept() {
 		}
 		b.serving.Go(func() {
 			defer func() { _ = conn.Close() }()
-			_ = b.serve(conn) // the client has gone
+			_ = b.serve(conn) // the client has gone, or the test says so
 		})
 	}
 }
@@ -99,6 +100,9 @@ func (b *RawBackend) serve(conn net.Conn) error {
 			out = append(out, rawFrame{kind: framePing, flags: flagAck, payload: f.payload})
 		case f.kind == frameHeaders:
 			reply, early := b.decide()
+			if reply == RawClose {
+				return nil
+			}
 			replies[f.stream], late[f.stream] = reply, !early
 			if early {
 				out = reply.atHeaders(f.stream)

@@ -1,11 +1,8 @@
 package testkit
 
 import (
-	"bufio"
 	"encoding/binary"
 	"io"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -35,17 +32,9 @@ const (
 	RawSilence
 )
 
-// RawServer is an HTTP/2 server made of frames that are written by hand, for
-// what no gRPC server can be made to do. It does not read headers: a stream is a
-// call. Its methods are safe for concurrent use.
+// RawServer is a RawBackend with a script. Its methods are safe for concurrent use.
 type RawServer struct {
-	Name string
-	Addr string
-
-	lis       net.Listener
-	accepting sync.WaitGroup
-	serving   sync.WaitGroup
-	conns     []net.Conn // written while accepting, read when that is over
+	*RawBackend
 
 	script  []RawReply
 	streams atomic.Int32
@@ -56,13 +45,8 @@ type RawServer struct {
 // the test ends.
 func StartRaw(t testing.TB, name string, script ...RawReply) *RawServer {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("server %s: %v", name, err)
-	}
-	s := &RawServer{Name: name, Addr: lis.Addr().String(), lis: lis, script: script}
-	s.accepting.Go(s.accept)
-	t.Cleanup(s.stop)
+	s := &RawServer{script: script}
+	s.RawBackend = StartRawBackend(t, name, s.next)
 	return s
 }
 
@@ -72,70 +56,9 @@ func (s *RawServer) Target() string { return "passthrough:///" + s.Addr }
 // Streams is how many streams the server has seen.
 func (s *RawServer) Streams() int { return int(s.streams.Load()) }
 
-func (s *RawServer) accept() {
-	for {
-		conn, err := s.lis.Accept()
-		if err != nil {
-			return
-		}
-		s.conns = append(s.conns, conn)
-		s.serving.Go(func() {
-			defer func() { _ = conn.Close() }()
-			_ = s.serve(conn) // the client has gone, or the script says so
-		})
-	}
-}
-
-func (s *RawServer) stop() {
-	_ = s.lis.Close()
-	s.accepting.Wait()
-	for _, conn := range s.conns {
-		_ = conn.Close()
-	}
-	s.serving.Wait()
-}
-
-func (s *RawServer) next() RawReply {
+func (s *RawServer) next() (reply RawReply, early bool) {
 	n := int(s.streams.Add(1))
-	return s.script[min(n, len(s.script))-1]
-}
-
-// serve speaks HTTP/2 on one connection until it ends.
-func (s *RawServer) serve(conn net.Conn) error {
-	r := bufio.NewReader(conn)
-	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-		return err
-	}
-	if err := writeFrames(conn, rawFrame{kind: frameSettings}); err != nil {
-		return err
-	}
-	replies := make(map[uint32]RawReply) // to streams that have begun
-	for {
-		f, err := readFrame(r)
-		if err != nil {
-			return err
-		}
-		var out []rawFrame
-		switch {
-		case f.kind == frameSettings && f.flags&flagAck == 0:
-			out = append(out, rawFrame{kind: frameSettings, flags: flagAck})
-		case f.kind == framePing && f.flags&flagAck == 0:
-			out = append(out, rawFrame{kind: framePing, flags: flagAck, payload: f.payload})
-		case f.kind == frameHeaders:
-			reply := s.next()
-			if reply == RawClose {
-				return nil
-			}
-			replies[f.stream] = reply
-			out = reply.atHeaders(f.stream)
-		}
-		if f.endsStream() {
-			out = append(out, replies[f.stream].atEnd(f.stream, s.Name)...)
-		}
-		if err := writeFrames(conn, out...); err != nil {
-			return err
-		}
-	}
+	return s.script[min(n, len(s.script))-1], true
 }
 
 // atHeaders is what the server says when it has the headers of a request.
