@@ -24,7 +24,7 @@ func (k *keptTrail) keep(l *attempt.Ledger, err error) {
 	if err == io.EOF { //nolint:errorlint // gRPC-Go wraps it where an RPC has failed
 		err = nil
 	}
-	if err == nil && l.OneAttempt() {
+	if err == nil && !l.Retried() {
 		return
 	}
 	records, dropped := l.Records(err)

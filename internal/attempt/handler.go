@@ -59,7 +59,7 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.End:
 		if a := FromContext(ctx); a != nil {
-			a.ledger.end(a, e)
+			a.ledger.end(a, e, e.Error)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (s *stream) CloseSend() error {
 
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if errors.Is(err, io.EOF) && s.ledger.retried() {
+	if errors.Is(err, io.EOF) && s.ledger.Retried() {
 		// gRPC-Go ends the RPC with io.EOF, whatever its status, if a retry fails
 		// while it sends again what was sent before. The stream itself knows.
 		if err = s.ClientStream.RecvMsg(m); err != io.EOF { //nolint:errorlint // the word for success is io.EOF itself

@@ -104,11 +104,7 @@ func (a *Attempt) Picked(result balancer.PickResult, err error) (balancer.PickRe
 	return result, nil
 }
 
-func (a *Attempt) leanEnd(err error) {
-	if tell := a.ledger.endLocked(a, leanEnd, err); tell != nil {
-		tell()
-	}
-}
+func (a *Attempt) leanEnd(err error) { a.ledger.end(a, leanEnd, err) }
 
 // leanFailFast tells whether an RPC fails rather than waits, which the stats handler
 // is told: by the RPC's options, and else by the method's config.

@@ -280,9 +280,10 @@ func (l *Ledger) advance() int {
 	return n
 }
 
-// end records how the attempt came to its end, as far as gRPC-Go says.
-func (l *Ledger) end(a *Attempt, e *stats.End) {
-	if tell := l.endLocked(a, e, e.Error); tell != nil {
+// end records how the attempt came to its end, as far as gRPC-Go says: with err, which
+// e has if a stats handler was told.
+func (l *Ledger) end(a *Attempt, e *stats.End, err error) {
+	if tell := l.endLocked(a, e, err); tell != nil {
 		tell()
 	}
 	if t := a.timeout.Load(); t != nil {
@@ -316,8 +317,8 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 	return tell
 }
 
-// retried tells whether the RPC has had more than one attempt.
-func (l *Ledger) retried() bool {
+// Retried tells whether the RPC has had more than one attempt.
+func (l *Ledger) Retried() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rare != nil && len(l.rare.later) > 0

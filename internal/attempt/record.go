@@ -270,6 +270,9 @@ func (l *Ledger) attemptsLocked() []*Attempt {
 	return slices.DeleteFunc(all, func(a *Attempt) bool { return !a.picked.Load() })
 }
 
+// Method is the full name of the RPC's method.
+func (l *Ledger) Method() string { return l.method }
+
 // Composite tells whether the policy "composite" has picked for the RPC.
 func (l *Ledger) Composite() bool { return l.composite.Load() }
 
