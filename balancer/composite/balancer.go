@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -28,6 +29,10 @@ type compositeBalancer struct {
 	// reported has the tags of endpoints that were warned about. Only calls
 	// from the channel use it.
 	reported map[string]bool
+
+	// causes counts what errors of picks tell: see sharedError. It is written with
+	// mu held.
+	causes atomic.Int64
 
 	// publishMu is held while a picker is made and handed to the channel, so
 	// that pickers arrive in the order in which they were made. Whoever waits

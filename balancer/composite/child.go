@@ -85,6 +85,7 @@ func (ch *child) noteConnectionError(err error) {
 	}
 	ch.cluster.parent.mu.Lock()
 	ch.connErr = err
+	ch.cluster.parent.causes.Add(1)
 	ch.cluster.parent.mu.Unlock()
 }
 
@@ -114,6 +115,7 @@ func (ch *child) UpdateState(state balancer.State) {
 	}
 	before := ch.state.ConnectivityState
 	ch.state = state
+	b.causes.Add(1)
 	switch state.ConnectivityState {
 	case connectivity.Ready:
 		ch.failed, ch.connErr = false, nil

@@ -163,6 +163,7 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 	b := c.parent
 	b.mu.Lock()
 	c.unresolved, c.resolveErr = false, nil
+	c.parent.causes.Add(1)
 	if c.asleep {
 		// Nobody is connected to the old endpoints, and when the cluster wakes
 		// nobody must be.
@@ -202,6 +203,7 @@ func (c *cluster) note(endpoints resolver.State) {
 	defer c.parent.mu.Unlock()
 	c.endpoints = endpoints
 	c.unresolved, c.resolveErr = false, nil
+	c.parent.causes.Add(1)
 	c.empty = len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0
 }
 
@@ -222,6 +224,7 @@ func (c *cluster) push() error {
 
 	c.parent.mu.Lock()
 	ch.rejected = err
+	c.parent.causes.Add(1)
 	idle := ch.state.ConnectivityState == connectivity.Idle
 	if idle {
 		// New endpoints are a new chance for a policy that connects only when
@@ -260,6 +263,7 @@ func (c *cluster) install(ch *child) {
 func (c *cluster) fail(err error) {
 	c.parent.mu.Lock()
 	c.resolveErr = err
+	c.parent.causes.Add(1)
 	c.unresolved = !c.resolved
 	ch := c.latestLocked()
 	c.parent.mu.Unlock()

@@ -76,8 +76,14 @@ func (e *pickErrors) awaitPlaces() bool {
 func (e *exhausted) Error() string {
 	considered := e.table.Considered(e.start)
 	parts := make([]string, 0, considered.Len())
+	length := 0
 	for slot := range considered.All() {
+		if length > maxErrorLength { // joinShort only counts the rest
+			parts = append(parts, "")
+			continue
+		}
 		parts = append(parts, e.picker.name(e.attempt, &e.table, slot)+" skipped: "+e.reason(slot))
+		length += len(parts[len(parts)-1]) + len("; ")
 	}
 	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.attempt.Number(), joinShort(parts), quoteFailure(e.last))
 }
@@ -268,4 +274,27 @@ func joinShort(parts []string) string {
 		text.WriteString(part)
 	}
 	return text.String()
+}
+
+// sharedError is what exhausted says, for all RPCs of which it is true. gRPC-Go
+// reads the error of every pick, and RPCs that wait for ready ask each new picker.
+type sharedError struct {
+	number, start int
+	causes        int64 // as the policy had counted before the text was made
+	text          string
+}
+
+func (e *sharedError) Error() string { return e.text }
+
+// sharedNoHost is the error for an attempt that has passed over all clusters by their
+// conditions alone.
+func (p *picker) sharedNoHost(a *attempt.Attempt, start int, info balancer.PickInfo, s *skips) error {
+	causes := p.policy.causes.Load()
+	if e := p.noHostError.Load(); e != nil && e.number == a.Number() && e.start == start && e.causes == causes {
+		s.route(p, a, start, p.table.Len())
+		return e
+	}
+	e := &sharedError{a.Number(), start, causes, p.noHost(a, p.table, start, info, *s).Error()}
+	p.noHostError.Store(e)
+	return e
 }

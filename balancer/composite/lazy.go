@@ -143,6 +143,7 @@ func (c *cluster) sleep() {
 	if c.config.target != nil {
 		// What it resolves to may be another when it wakes.
 		c.resolved, c.unresolved, c.empty, c.resolveErr = false, false, false, nil
+		b.causes.Add(1)
 	}
 	children := c.dismissLocked()
 	c.settleLocked()

@@ -40,11 +40,11 @@ func firstAttempt(t testing.TB) (ctx context.Context) {
 func tableOf(n, down int, child balancer.Picker) *picker {
 	entries := make([]plan.Entry, n)
 	usable := make([]bool, n)
-	p := &picker{config: &lbConfig{}, clusters: make([]pickCluster, n)}
+	p := &picker{config: &lbConfig{}, policy: &compositeBalancer{}, clusters: make([]pickCluster, n)}
 	for i := range n {
 		entries[i] = plan.Entry{Cluster: i, Attempts: 1}
 		usable[i] = i >= down
-		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i)}, config: &clusterConfig{}, picker: child}
+		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i), parent: p.policy}, config: &clusterConfig{}, picker: child}
 		if usable[i] {
 			p.clusters[i].condition = plan.HasHost
 			p.clusters[i].plain = p.clusters[i].isPlain(p.config)

@@ -1,6 +1,8 @@
 package composite
 
 import (
+	"sync/atomic"
+
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -21,6 +23,8 @@ type picker struct {
 	metrics  *metrics           // nil if nobody records
 	watch    *watch             // nil if nobody watches
 	counting bool               // somebody does
+
+	noHostError atomic.Pointer[sharedError] // the latest one
 }
 
 // pickCluster is a cluster as it was when the picker was made.
@@ -186,6 +190,9 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 	}
 	if s.waits {
 		return balancer.PickResult{}, p.wait(a, table, start, s)
+	}
+	if a.List() == nil && *s == (skips{}) && !p.config.failRequest && !a.Nested() {
+		return balancer.PickResult{}, p.sharedNoHost(a, start, info, s)
 	}
 	return balancer.PickResult{}, p.noHost(a, table.Clone(), start, info, *s)
 }
