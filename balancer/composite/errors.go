@@ -280,7 +280,8 @@ func joinShort(parts []string) string {
 // reads the error of every pick, and RPCs that wait for ready ask each new picker.
 type sharedError struct {
 	number, start int
-	causes        int64 // as the policy had counted before the text was made
+	method        string // a child's picker may answer each in its own way
+	causes        int64  // as the policy had counted before the text was made
 	text          string
 }
 
@@ -290,11 +291,11 @@ func (e *sharedError) Error() string { return e.text }
 // conditions alone.
 func (p *picker) sharedNoHost(a *attempt.Attempt, start int, info balancer.PickInfo, s *skips) error {
 	causes := p.policy.causes.Load()
-	if e := p.noHostError.Load(); e != nil && e.number == a.Number() && e.start == start && e.causes == causes {
+	if e := p.noHostError.Load(); e != nil && e.number == a.Number() && e.start == start && e.causes == causes && e.method == info.FullMethodName {
 		s.route(p, a, start, p.table.Len())
 		return e
 	}
-	e := &sharedError{a.Number(), start, causes, p.noHost(a, p.table, start, info, *s).Error()}
+	e := &sharedError{a.Number(), start, info.FullMethodName, causes, p.noHost(a, p.table, start, info, *s).Error()}
 	p.noHostError.Store(e)
 	return e
 }
