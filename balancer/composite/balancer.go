@@ -245,12 +245,11 @@ func (b *compositeBalancer) stateLocked() balancer.State {
 			early:     c.view.early,
 			counts:    c.countsLocked(),
 		}
-		p.clusters[i].plain = p.clusters[i].isPlain(b.config)
 		usable[i] = c.view.condition != plan.NoHost || c.view.nudge
 		if c.view.nudge {
 			conditions[i] = plan.Idle // an outer policy must go on picking from this one
 		}
 	}
-	p.table = plan.NewTable(b.config.slots, usable)
+	p.setTable(plan.NewTable(b.config.slots, usable))
 	return balancer.State{ConnectivityState: plan.ChannelState(conditions), Picker: p}
 }

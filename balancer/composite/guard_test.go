@@ -63,7 +63,8 @@ func TestGuardedPicksAllocateNothing(t *testing.T) {
 	} {
 		p := tableOf(1, 0, &stubPicker{result: balancer.PickResult{SubConn: &subConn{SubConn: stubSubConn{}}}})
 		c := &p.clusters[0]
-		c.config, c.guarded, c.plain = &tc.cfg, true, false
+		c.config, c.guarded = &tc.cfg, true
+		p.setTable(p.table)
 		c.cluster.guard = newGuard(c.cluster)
 		c.cluster.guard.breaker.Configure(tc.cfg.cooldown)
 		info := balancer.PickInfo{Ctx: firstAttempt(t)}
@@ -86,7 +87,8 @@ func TestGuardedPicksAllocateNothing(t *testing.T) {
 func guardedTables(cfg clusterConfig, first balancer.Picker) (*picker, *guard) {
 	p := tableOf(2, 0, &stubPicker{result: balancer.PickResult{SubConn: &subConn{SubConn: stubSubConn{}}}})
 	c := &p.clusters[0]
-	c.picker, c.config, c.guarded, c.plain = first, &cfg, true, false
+	c.picker, c.config, c.guarded = first, &cfg, true
+	p.setTable(p.table)
 	c.cluster.guard = newGuard(c.cluster)
 	c.cluster.guard.breaker.Configure(cfg.cooldown)
 	return p, c.cluster.guard

@@ -47,10 +47,9 @@ func tableOf(n, down int, child balancer.Picker) *picker {
 		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i), parent: p.policy}, config: &clusterConfig{}, picker: child}
 		if usable[i] {
 			p.clusters[i].condition = plan.HasHost
-			p.clusters[i].plain = p.clusters[i].isPlain(p.config)
 		}
 	}
-	p.table = plan.NewTable(plan.NewSlots(entries, plan.Fail, true), usable)
+	p.setTable(plan.NewTable(plan.NewSlots(entries, plan.Fail, true), usable))
 	return p
 }
 

@@ -16,13 +16,17 @@ import (
 // cluster makes another one. A pick takes no lock and, if the child's pick is
 // used, allocates nothing of its own.
 type picker struct {
+	// first is for first attempts, which are nearly all there are: they look at no
+	// more than this, in one cache line.
+	first    plainCluster
+	counting bool // somebody records or watches
+
 	table    plan.Table
 	config   *lbConfig
 	policy   *compositeBalancer // tells it from those inside or around it
 	clusters []pickCluster      // by cluster
 	metrics  *metrics           // nil if nobody records
 	watch    *watch             // nil if nobody watches
-	counting bool               // somebody does
 
 	noHostError atomic.Pointer[sharedError] // the latest one
 }
@@ -36,7 +40,6 @@ type pickCluster struct {
 	reason    plan.Reason     // of NoHost
 	picker    balancer.Picker // nil if the child has not reported
 	passOn    bool            // is asked to connect, and not waited for
-	plain     bool            // has a host, and nothing below applies to it
 	lazy      bool
 	guarded   bool    // the config has more to it than a child
 	early     bool    // has a host, but not for as long as failbackDelay
@@ -64,14 +67,18 @@ func (p *picker) pick(a *attempt.Attempt, info balancer.PickInfo) (balancer.Pick
 	if list := a.List(); list != nil && !a.Nested() {
 		return p.pickOwn(a, info, list)
 	}
-	if c, start, slot := p.plain(a); c != nil {
+	c := p.first
+	if n := a.Number(); n != 1 {
+		c = p.plain(n)
+	}
+	if c.picker != nil {
 		// The case of every RPC to a healthy cluster, without what only others
 		// need.
-		a.Choose(&c.identity)
-		a.PassOver(p, start, slot)
+		a.Choose(c.identity)
+		a.PassOver(p, c.start, c.slot)
 		result, err := pickChild(c.picker, a, info)
 		if err != nil {
-			return p.pickAfter(a, info, slot, err)
+			return p.pickAfter(a, info, c.slot, err)
 		}
 		result.SubConn = unwrap(result.SubConn)
 		return result, nil
@@ -85,21 +92,35 @@ func (c *pickCluster) isPlain(cfg *lbConfig) bool {
 		!c.lazy && !c.guarded && !c.early && !cfg.nextCluster && !cfg.noteHosts
 }
 
-// plain returns the first cluster for the attempt, with the slot at which the
-// attempt starts and its own, if nothing needs to be done but to ask its child.
-func (p *picker) plain(a *attempt.Attempt) (c *pickCluster, start, slot int) {
-	start, ok := p.table.Start(a.Number())
+// plainCluster is the cluster for an attempt if nothing needs to be done but to ask
+// its child, and else zero.
+type plainCluster struct {
+	picker      balancer.Picker
+	identity    *attempt.Cluster
+	start, slot int // where the attempt starts, and the cluster's
+}
+
+// plain returns the cluster for attempts of a number.
+func (p *picker) plain(number int) plainCluster {
+	start, ok := p.table.Start(number)
 	if !ok {
-		return nil, 0, 0
+		return plainCluster{}
 	}
-	slot, ok = p.table.From(start).First()
+	slot, ok := p.table.From(start).First()
 	if !ok {
-		return nil, 0, 0
+		return plainCluster{}
 	}
-	if c = &p.clusters[p.table.Cluster(slot)]; c.plain {
-		return c, start, slot
+	c := &p.clusters[p.table.Cluster(slot)]
+	if !c.isPlain(p.config) {
+		return plainCluster{}
 	}
-	return nil, 0, 0
+	return plainCluster{c.picker, &c.identity, start, slot}
+}
+
+// setTable completes a picker that has all else.
+func (p *picker) setTable(table plan.Table) {
+	p.table = table
+	p.first = p.plain(1)
 }
 
 // pickAfter goes on after the first cluster's child, at a slot, has returned an

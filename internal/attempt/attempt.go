@@ -26,55 +26,70 @@ type Cluster struct {
 type Attempt struct {
 	context.Context // the attempt's context, as gRPC-Go made it
 
-	// What follows is all that the goroutine which reads from the connection
-	// looks at, next to each other: it runs on another processor.
+	// The goroutine that reads from the connection, on another processor, looks at
+	// the attempt's first cache line alone, which ends with number.
 
-	timeout   atomic.Pointer[timeout] // nil if none was set
-	committed atomic.Bool             // a response header came
-	counting  atomic.Bool             // the policy counts the attempt
-	// picked is set by the picker, which takes no lock, and read when the
-	// stream's next attempt begins.
-	picked atomic.Bool
-
-	ledger       *Ledger
-	stream       <-chan struct{} // tells client streams apart
+	timeout      atomic.Pointer[timeout] // nil if none was set
+	flags        flags[attemptFlag]
 	failFast     bool
 	clientStream bool // the client sends any number of messages
 
-	// What pickers say, read by the same goroutine, and under ledger.mu when
-	// the attempt is over.
-	depth   int32    // how many pickers of nested policies are at work
-	pathLen int32    // how many clusters were chosen
-	marked  bool     // more was set than the cluster and the way there
-	none    bool     // a cluster, but no connection there
+	// What pickers say is written by one after the other, and read by the goroutine
+	// they run on, and under ledger.mu when the attempt is over.
+	depth   int8     // how many pickers of nested policies are at work
+	pathLen int8     // how many clusters were chosen
 	cluster *Cluster // that the outermost policy chose
-	way     way
-	more    *more // nil if the pickers had nothing to say that few have
 
-	// uses is set by the picker, too, and read when any other attempt begins.
-	uses atomic.Pointer[use]
+	ledger *Ledger
+	stream <-chan struct{} // tells client streams apart
 
-	// opened is set by the goroutine that opens the stream.
-	opened atomic.Pointer[stats.OutHeader]
-
-	// The rest is guarded by ledger.mu until the attempt has begun. From then
+	// What is left is guarded by ledger.mu until the attempt has begun. From then
 	// on number, transparent and history do not change any more.
+	number int
+
+	// What pickers say of the way to the cluster: see Route.
+	picker   any
+	from, to int8
+	none     bool
+	marked   bool // by pickers that have set more than the cluster and the way there
+
 	transparent bool
 	settled     bool
 	counted     bool
 	succeeded   bool // known only when the RPC, or its stream, is over
-	number      int
-	history     *history     // nil if the attempt is the first
-	begun       *stats.Begin // nil until then
-	ended       *stats.End   // nil until then
-	outcome     *Failure     // how it failed, if it did
-	previous    *Attempt     // of the same stream, until begun
-	sibling     *Attempt     // the latest attempt of another stream
+
+	// more is set by pickers. It is nil if they have nothing to say that few have.
+	more atomic.Pointer[more]
+	// opened is set by the goroutine that opens the stream.
+	opened atomic.Pointer[stats.OutHeader]
+
+	begun    *stats.Begin // nil until then
+	ended    *stats.End   // nil until then
+	history  *history     // nil if the attempt is the first
+	outcome  *Failure     // how it failed, if it did
+	previous *Attempt     // of the same stream, until begun
+	sibling  *Attempt     // the latest attempt of another stream
 }
+
+// attemptFlag is something that is true of an attempt from some time on.
+type attemptFlag uint32
+
+const (
+	picked    attemptFlag = 1 << iota // a picker was asked
+	counting                          // the policy counts the attempt
+	committed                         // a response header came
+)
 
 // more is what pickers say of few attempts. It is apart so that the others are
 // small: a ledger is all that most RPCs allocate.
 type more struct {
+	said
+	// uses is read when any other attempt begins.
+	uses atomic.Pointer[use]
+}
+
+// said is what is read when the attempt is over.
+type said struct {
 	inner    [maxDepth - 1]*Cluster // that policies inside others chose
 	watchers [maxDepth]watcher
 	held     Held
@@ -137,22 +152,24 @@ func (a *Attempt) LastFailure() *Failure {
 // Pick says that a picker works for this attempt: the attempt is real. What an
 // earlier pick for it set no longer holds.
 func (a *Attempt) Pick() {
-	if a.marked || !a.picked.Load() {
+	if a.marked || !a.flags.has(picked) {
 		a.pick()
 	}
 }
 
 func (a *Attempt) pick() {
 	switch {
-	case !a.picked.Load():
-		a.picked.Store(true)
-		a.ledger.composite.Store(true)
+	case !a.flags.has(picked):
+		a.flags.set(picked)
+		if !a.ledger.flags.has(composite) {
+			a.ledger.flags.set(composite)
+		}
 	case a.depth == 0:
 		a.marked, a.none = false, false
 		a.forget(0)
-		a.pathLen, a.way = 0, way{}
-		if a.more != nil {
-			*a.more = more{}
+		a.pathLen, a.picker, a.from, a.to = 0, nil, 0, 0
+		if m := a.more.Load(); m != nil {
+			m.said = said{}
 		}
 	}
 }
@@ -167,10 +184,12 @@ func (a *Attempt) Discard() {
 
 // forget undoes what pickers have set, from a depth on.
 func (a *Attempt) forget(depth int) {
-	if a.more != nil && depth < maxDepth {
-		clear(a.more.watchers[depth:])
+	if m := a.more.Load(); m != nil {
+		if depth < maxDepth {
+			clear(m.watchers[depth:])
+		}
+		m.uses.Store(nil) // an outer picker notes its own last
 	}
-	a.uses.Store(nil) // an outer picker notes its own last
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()
 	}
@@ -205,10 +224,12 @@ func (a *Attempt) Choose(c *Cluster) {
 // to say.
 func (a *Attempt) mark() *more {
 	a.marked = true
-	if a.more == nil {
-		a.more = new(more)
+	m := a.more.Load()
+	if m == nil {
+		m = new(more)
+		a.more.Store(m)
 	}
-	return a.more
+	return m
 }
 
 // Cluster returns the cluster that the outermost policy chose, or nil if it chose
@@ -226,7 +247,7 @@ func (a *Attempt) Cluster() *Cluster {
 func (a *Attempt) Clusters() iter.Seq[*Cluster] {
 	return func(yield func(*Cluster) bool) {
 		for i := a.pathLen - 1; i > 0; i-- {
-			if !yield(a.more.inner[i-1]) {
+			if !yield(a.more.Load().inner[i-1]) {
 				return
 			}
 		}

@@ -20,9 +20,9 @@ type Counter interface {
 // WillCount says that the picker that asks is a Counter, or inside one, so that
 // the RPC's attempts are counted.
 func (a *Attempt) WillCount() {
-	if !a.counting.Load() {
-		a.counting.Store(true)
-		a.ledger.counts.Store(true)
+	if !a.flags.has(counting) {
+		a.flags.set(counting)
+		a.ledger.flags.set(counts)
 	}
 }
 
@@ -37,18 +37,18 @@ func (a *Attempt) PickNone() {
 // countLocked counts the attempt, unless that was done. Its pickers are done with
 // it: it has ended, or its stream is open. The caller holds ledger.mu.
 func (a *Attempt) countLocked() {
-	if a.counted || !a.ledger.counts.Load() {
+	if a.counted || !a.ledger.flags.has(counts) {
 		return
 	}
 	a.counted = true
-	if c, ok := a.way.picker.(Counter); ok {
+	if c, ok := a.picker.(Counter); ok {
 		c.Count(a, a.timedOutLocked())
 	}
 }
 
 // countLatest counts the latest attempts of all streams, as no others follow.
 func (l *Ledger) countLatest() {
-	if !l.counts.Load() {
+	if !l.flags.has(counts) {
 		return
 	}
 	l.mu.Lock()

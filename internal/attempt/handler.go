@@ -100,7 +100,7 @@ func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method stri
 	if l.failed == nil && !l.lean { // else options were given twice
 		l.failed, l.lean = i.Failed, i.Lean
 		if i.Lean {
-			l.opts = opts
+			l.failFast = failFastOption(opts)
 		}
 	}
 	return ctx, l

@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -106,17 +107,38 @@ func (a *Attempt) Picked(result balancer.PickResult, err error) (balancer.PickRe
 
 func (a *Attempt) leanEnd(err error) { a.ledger.end(a, leanEnd, err) }
 
+// tristate is an answer, if there is one.
+type tristate uint8
+
+const (
+	unknown tristate = iota
+	yes
+	no
+)
+
+// failFastOption is what the last of an RPC's options says that says something.
+func failFastOption(opts []grpc.CallOption) tristate {
+	for _, opt := range slices.Backward(opts) {
+		if o, ok := opt.(grpc.FailFastCallOption); ok {
+			if o.FailFast {
+				return yes
+			}
+			return no
+		}
+	}
+	return unknown
+}
+
 // leanFailFast tells whether an RPC fails rather than waits, which the stats handler
 // is told: by the RPC's options, and else by the method's config.
 func (l *Ledger) leanFailFast() bool {
-	failFast := true
-	if wait := l.cc.GetMethodConfig(l.method).WaitForReady; wait != nil {
-		failFast = !*wait
+	switch l.failFast {
+	case yes:
+		return true
+	case no:
+		return false
+	case unknown:
 	}
-	for _, opt := range l.opts {
-		if o, ok := opt.(grpc.FailFastCallOption); ok {
-			failFast = o.FailFast
-		}
-	}
-	return failFast
+	wait := l.cc.GetMethodConfig(l.method).WaitForReady
+	return wait == nil || !*wait
 }

@@ -23,69 +23,63 @@ type contextKey uint8
 
 const (
 	ledgerKey contextKey = iota
-	startKey             // where the next RPC's count starts
-	listKey              // the next RPC's own list of clusters
 	attemptKey
+	openKey // what an interceptor that opens a ledger has to know
 )
-
-// WithStart returns a context that makes the next RPC count its attempts from n
-// on instead of from 1.
-func WithStart(ctx context.Context, n int) context.Context {
-	return context.WithValue(ctx, startKey, n)
-}
 
 // maxEnded is how many pickers' errors a ledger remembers. There is one for each
 // stream that runs at once, and an interceptor that hedges runs no more.
 const maxEnded = 64
 
-// WithList returns a context that gives the next RPC its own list of clusters.
-func WithList(ctx context.Context, names []string) context.Context {
-	return context.WithValue(ctx, listKey, names)
-}
-
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
 // streams that are opened below that interceptor share it. It is the context of
 // the RPC and its methods are safe for concurrent use.
+//
+// A ledger fills four lines of a processor's cache: what fills more of them slows
+// down every RPC.
 type Ledger struct {
+	// first is the first attempt. Most RPCs have no other, and so need no
+	// allocation but the ledger's. It is where a cache line begins.
+	first Attempt
+
 	context.Context // the RPC's context, as the interceptor got it
 
-	cc     *grpc.ClientConn
-	method string
-	start  int   // the number of the first attempt
-	list   *List // the RPC's own clusters; nil if it has none
-	failed func(*Ledger, error) error
-	// lean is set if there is no stats handler; opts are the RPC's options then.
-	lean bool
-	opts []grpc.CallOption
-	// recorder writes the RPC's records; nil if nobody wants them.
-	recorder *recorder
+	cc      *grpc.ClientConn
+	method  string
+	special *special // nil for most
+	failed  func(*Ledger, error) error
 
-	messages   atomic.Int64 // that the client has sent on its stream
-	halfClosed atomic.Bool  // the client has sent its last
-	observed   atomic.Bool  // some attempt has an observer
-	composite  atomic.Bool  // the policy has picked
-	counts     atomic.Bool  // the policy counts attempts
-	over       atomic.Bool  // the RPC is, though streams of it may not be
+	messages atomic.Int64 // that the client has sent on its stream
+	flags    flags[ledgerFlag]
+	lean     bool     // there is no stats handler
+	failFast tristate // of a lean RPC: what its options say
 
-	// mu guards everything below. It is held for a few instructions at a time,
-	// when an attempt begins or ends; a pick never takes it.
-	mu    sync.Mutex
-	next  int      // the number of the next new attempt
-	heads *Attempt // the latest attempt of each stream, linked by sibling
-	// failure is how the attempt that was settled last failed; nil if none
-	// has, or if the last one did not fail.
-	failure *Failure
-	rare    *rare // nil as long as nothing of it is needed
-
-	// first is the first attempt. Most RPCs have no other, and so need no
-	// allocation but the ledger's.
+	// mu guards everything below, and firstUsed. It is held for a few instructions
+	// at a time, when an attempt begins or ends; a pick never takes it.
 	firstUsed bool
-	first     Attempt
+	mu        sync.Mutex
+	next      int      // the number of the next new attempt
+	heads     *Attempt // the latest attempt of each stream, linked by sibling
+	rare      *rare    // nil as long as nothing of it is needed
 }
+
+// ledgerFlag is something that is true of an RPC from some time on.
+type ledgerFlag uint32
+
+const (
+	halfClosed ledgerFlag = 1 << iota // the client has sent its last message
+	observed                          // some attempt has an observer
+	composite                         // the policy has picked
+	counts                            // the policy counts attempts
+	over                              // the RPC is, though streams of it may not be
+)
 
 // rare is what only RPCs need that do not succeed at once. It is guarded by
 // Ledger.mu.
 type rare struct {
+	// failure is how the attempt that was settled last failed; nil if none
+	// has, or if the last one did not fail.
+	failure *Failure
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
@@ -109,17 +103,14 @@ func (l *Ledger) rareLocked() *rare {
 // one that ctx already carries if an interceptor of the same RPC opened it,
 // since dial options may have been given twice.
 func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
-	start, started := ctx.Value(startKey).(int)
-	names, listed := ctx.Value(listKey).([]string)
-	if l, ok := ctx.Value(ledgerKey).(*Ledger); ok && l.cc == cc && l.method == method && l.unused() && !started && !listed {
-		return ctx, l
-	}
-	if !started {
-		start = 1
-	}
-	l := &Ledger{Context: ctx, cc: cc, method: method, start: start, next: start}
-	if listed {
-		l.list = &List{Names: names}
+	l := &Ledger{Context: ctx, cc: cc, method: method, next: 1}
+	switch found := ctx.Value(openKey).(type) {
+	case *Ledger:
+		if found.cc == cc && found.method == method && found.unused() {
+			return ctx, found
+		}
+	case *request:
+		l.ask(found)
 	}
 	return l, l
 }
@@ -136,7 +127,7 @@ func (l *Ledger) unused() bool {
 func (l *Ledger) Value(key any) any {
 	if key, ok := key.(contextKey); ok {
 		switch key {
-		case ledgerKey, attemptKey: // for the latter, it is what attempts come from
+		case ledgerKey, openKey, attemptKey: // for the latter, it is what attempts come from
 			return l
 		default:
 			return nil
@@ -235,7 +226,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	case prev == nil:
 		// The first attempt of its stream.
 		a.number = l.advance()
-	case e.IsTransparentRetryAttempt, prev.ended == nil && !prev.picked.Load():
+	case e.IsTransparentRetryAttempt, prev.ended == nil && !prev.flags.has(picked):
 		// The server never saw prev, or prev is the first of an attempt that
 		// gRPC-Go begins twice. The second of such a pair does not say that it
 		// is transparent. The first gets no end.
@@ -252,7 +243,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		if prev.outcome == nil {
 			prev.outcome = &Failure{Number: prev.number, ledger: l}
 		}
-		l.failure = prev.outcome
+		l.rareLocked().failure = prev.outcome
 		prev.countLocked()
 		tell = prev.settle(prev.outcome.oneOf())
 		l.useSlotsLocked(prev)
@@ -265,10 +256,20 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 // caller holds l.mu.
 func (l *Ledger) historyLocked() *history {
 	used := l.usedLocked()
-	if l.failure == nil && used.slots == nil && used.hosts == nil {
+	failure := l.failureLocked()
+	if failure == nil && used.slots == nil && used.hosts == nil {
 		return nil
 	}
-	return &history{failure: l.failure, used: used}
+	return &history{failure: failure, used: used}
+}
+
+// failureLocked is how the attempt failed that was settled last, or nil. The caller
+// holds l.mu.
+func (l *Ledger) failureLocked() *Failure {
+	if l.rare == nil {
+		return nil
+	}
+	return l.rare.failure
 }
 
 // advance returns the number of a new attempt. The caller holds l.mu.
@@ -310,8 +311,10 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 			tell = a.settle(a.outcome.oneOf()) // no other follows
 		}
 	}
-	l.failure = a.outcome
-	if isClosed(a.stream) || l.over.Load() {
+	if a.outcome != nil || l.rare != nil {
+		l.rareLocked().failure = a.outcome
+	}
+	if isClosed(a.stream) || l.flags.has(over) {
 		a.countLocked()
 	}
 	return tell
@@ -332,7 +335,7 @@ func (l *Ledger) result(err error) error {
 		err = l.explainLocked(l.restoreLocked(err))
 		l.mu.Unlock()
 	}
-	l.recorder.rpcOver(err)
+	l.recorder().rpcOver(err)
 	if err == nil || l.failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
 		return err
 	}
@@ -362,7 +365,7 @@ func (l *Ledger) explainLocked(err error) error {
 		return err
 	}
 	a := l.rare.expired
-	if a == nil || l.failure != a.outcome || status.Code(err) != codes.DeadlineExceeded || a.Context.Err() == context.DeadlineExceeded {
+	if a == nil || l.rare.failure != a.outcome || status.Code(err) != codes.DeadlineExceeded || a.Context.Err() == context.DeadlineExceeded {
 		return err
 	}
 	words := a.outcome.Err.Error()

@@ -66,8 +66,8 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	type otherKey struct{}
 	ctx := context.WithValue(WithStart(context.Background(), 7), otherKey{}, "kept")
 	outer, outerLedger := open(ctx, channel(t), method)
-	if got := outer.Value(startKey); got != nil {
-		t.Errorf("start %v is visible inside the RPC that it was for", got)
+	if got, ok := outer.Value(openKey).(*request); ok {
+		t.Errorf("start %d is visible inside the RPC that it was for", got.start)
 	}
 	tr := newTrace(outer, t)
 	tr.run("tag s1; begin; pick; end UNAVAILABLE; tag s1; begin; pick")

@@ -34,7 +34,7 @@ type watcher struct {
 func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
 		a.mark().watchers[a.depth] = watcher{o, token}
-		a.ledger.observed.Store(true)
+		a.ledger.flags.set(observed)
 	}
 }
 
@@ -43,19 +43,20 @@ func (a *Attempt) Observe(o Observer, token uint64) {
 // has not ended, its picker may be at work, and what it writes is its own.
 func (a *Attempt) observed() bool {
 	if a.ended == nil {
-		return a.picked.Load() && a.ledger.observed.Load()
+		return a.flags.has(picked) && a.ledger.flags.has(observed)
 	}
-	return a.more != nil && a.more.watchers != [maxDepth]watcher{}
+	m := a.more.Load()
+	return m != nil && m.watchers != [maxDepth]watcher{}
 }
 
 // settle returns what tells the observers, or nil if there are none. The caller
 // holds ledger.mu, and calls the result after it has let go of it.
 func (a *Attempt) settle(oneOf []codes.Code) func() {
-	if a.settled || !a.observed() || a.more == nil {
+	if a.settled || !a.observed() || a.more.Load() == nil {
 		return nil
 	}
 	a.settled = true
-	watchers := a.more.watchers
+	watchers := a.more.Load().watchers
 	return func() {
 		for _, w := range watchers {
 			if w.observer != nil {
@@ -68,9 +69,9 @@ func (a *Attempt) settle(oneOf []codes.Code) func() {
 // finish settles the attempts that no other follows, as is known only now. What
 // ended without an error has the RPC's own result.
 func (l *Ledger) finish(err error) {
-	l.over.Store(true)
+	l.flags.set(over)
 	l.countLatest()
-	if !l.observed.Load() {
+	if !l.flags.has(observed) {
 		return
 	}
 	var result []codes.Code

@@ -62,14 +62,14 @@ func (u *used) addHost(list *use) {
 // or over. Those of one that no server has seen, and that gRPC-Go repeats, do not.
 // The caller holds l.mu.
 func (l *Ledger) useSlotsLocked(a *Attempt) {
-	if list := a.uses.Load(); list != nil {
+	if list := a.uses(); list != nil {
 		l.rareLocked().used.addSlots(list)
 	}
 }
 
 // useHostLocked has the host of an attempt count that is over. The caller holds l.mu.
 func (l *Ledger) useHostLocked(a *Attempt) {
-	if list := a.uses.Load(); list != nil {
+	if list := a.uses(); list != nil {
 		l.rareLocked().used.addHost(list)
 	}
 }
@@ -82,7 +82,7 @@ func (l *Ledger) usedLocked() used {
 		u = l.rare.used
 	}
 	for a := l.heads; a != nil; a = a.sibling {
-		list := a.uses.Load()
+		list := a.uses()
 		u.addSlots(list)
 		if a.ended == nil {
 			u.addHost(list)
@@ -91,11 +91,24 @@ func (l *Ledger) usedLocked() used {
 	return u
 }
 
+// uses is what the attempt uses.
+func (a *Attempt) uses() *use {
+	if m := a.more.Load(); m != nil {
+		return m.uses.Load()
+	}
+	return nil
+}
+
+func (a *Attempt) use(u *use) {
+	m := a.mark()
+	u.next = m.uses.Load()
+	m.uses.Store(u)
+}
+
 // UseSlot notes that the attempt uses a slot of a policy's list. Slots count from
 // 0, and go on counting where the list starts over.
 func (a *Attempt) UseSlot(policy any, slot int) {
-	a.marked = true
-	a.uses.Store(&use{policy: policy, slot: slot, next: a.uses.Load()})
+	a.use(&use{policy: policy, slot: slot})
 }
 
 // NextSlot is the slot after the last one of the policy's list that earlier
@@ -109,15 +122,14 @@ func (a *Attempt) NextSlot(policy any) int {
 			}
 		}
 	}
-	return a.ledger.start - 1
+	return a.ledger.start() - 1
 }
 
 // UseHost notes the host that the attempt is sent to, nil if that is not known. It
 // must not change.
 func (a *Attempt) UseHost(host *string) {
 	if host != nil {
-		a.marked = true
-		a.uses.Store(&use{host: host, next: a.uses.Load()})
+		a.use(&use{host: host})
 	}
 }
 
@@ -128,7 +140,12 @@ func (a *Attempt) HostUsed(host *string) bool {
 }
 
 // List is the RPC's own list of clusters, or nil if it has none.
-func (a *Attempt) List() *List { return a.ledger.list }
+func (a *Attempt) List() *List {
+	if s := a.ledger.special; s != nil {
+		return s.list
+	}
+	return nil
+}
 
 // List is a list of clusters that the caller of an RPC gave.
 type List struct {

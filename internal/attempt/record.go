@@ -30,12 +30,6 @@ type Route struct {
 	Held       Held
 }
 
-// way is a Route as an attempt keeps it: what was held back is rare.
-type way struct {
-	picker     any
-	start, end int32
-}
-
 // Held is what a pick passed over though it has a host, as sets of slots, and the
 // errors of child policies.
 type Held struct {
@@ -47,7 +41,7 @@ type Held struct {
 // nothing: each pick has to say so, since it may not be the attempt's first.
 func (a *Attempt) PassOver(picker any, start, end int) {
 	if a.depth == 0 {
-		a.way = way{picker, int32(start), int32(end)} //nolint:gosec // slots are 64 at the most
+		a.picker, a.from, a.to = picker, int8(start), int8(end) //nolint:gosec // slots are 64 at the most
 	}
 }
 
@@ -60,9 +54,9 @@ func (a *Attempt) HoldBack(h Held) {
 
 // Route is what the pick passed over, for the same callers as Path.
 func (a *Attempt) Route() Route {
-	r := Route{Picker: a.way.picker, Start: int(a.way.start), End: int(a.way.end), None: a.none}
-	if a.more != nil {
-		r.Held = a.more.held
+	r := Route{Picker: a.picker, Start: int(a.from), End: int(a.to), None: a.none}
+	if m := a.more.Load(); m != nil {
+		r.Held = m.held
 	}
 	return r
 }
@@ -93,7 +87,7 @@ func (l *Ledger) Records(err error) (records []Record, dropped int) {
 	l.attributeLocked(all, err)
 	now := time.Now()
 	for i, a := range all {
-		r := Record{Attempt: a, Committed: a.committed.Load(), Start: a.startLocked()}
+		r := Record{Attempt: a, Committed: a.flags.has(committed), Start: a.startLocked()}
 		opened := a.opened.Load()
 		if opened != nil {
 			r.Peer = opened.RemoteAddr
@@ -195,20 +189,20 @@ type recorder struct {
 // RPC's caller knows that it has ended. It is for Hooks.Started, and what it returns
 // has to be among the options of the RPC.
 func (l *Ledger) WriteRecords(write func(err error, complete bool)) grpc.CallOption {
-	if r := l.recorder; r != nil {
+	if r := l.recorder(); r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.writes = append(r.writes, write)
 		return grpc.EmptyCallOption{}
 	}
 	r := &recorder{ledger: l, writes: []func(error, bool){write}}
-	l.recorder = r
+	l.specialize().recorder = r
 	return grpc.OnFinish(r.streamOver)
 }
 
 // Recorded tells whether WriteRecords was called: by the same hook, if dial options
 // were given twice.
-func (l *Ledger) Recorded() bool { return l.recorder != nil }
+func (l *Ledger) Recorded() bool { return l.recorder() != nil }
 
 // streamOver is called by gRPC-Go: within the call that ends the stream, or from a
 // goroutine of its own when the context is over, even later than that call returns.
@@ -267,14 +261,14 @@ func (l *Ledger) attemptsLocked() []*Attempt {
 	if l.rare != nil {
 		all = append(all, l.rare.later...)
 	}
-	return slices.DeleteFunc(all, func(a *Attempt) bool { return !a.picked.Load() })
+	return slices.DeleteFunc(all, func(a *Attempt) bool { return !a.flags.has(picked) })
 }
 
 // Method is the full name of the RPC's method.
 func (l *Ledger) Method() string { return l.method }
 
 // Composite tells whether the policy "composite" has picked for the RPC.
-func (l *Ledger) Composite() bool { return l.composite.Load() }
+func (l *Ledger) Composite() bool { return l.flags.has(composite) }
 
 // Hooks are what the interceptors call, besides counting attempts.
 type Hooks struct {
@@ -291,12 +285,13 @@ type Hooks struct {
 // takeBack takes back that an attempt was a success, which gRPC-Go has told the
 // recorder, so that rpcOver writes what it was.
 func (l *Ledger) takeBack(a *Attempt) {
-	if l.recorder == nil || a == nil {
+	r := l.recorder()
+	if r == nil || a == nil {
 		return
 	}
-	l.recorder.mu.Lock()
-	defer l.recorder.mu.Unlock()
-	l.recorder.written = 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written = 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.succeeded = false

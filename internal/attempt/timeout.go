@@ -199,9 +199,9 @@ func (a *Attempt) messageSent() {
 // headerReceived is called when the response has begun. If the attempt's time is over
 // already, it ends all the same, and is counted then.
 func (a *Attempt) headerReceived() {
-	a.committed.Store(true)
+	a.flags.set(committed)
 	a.answered()
-	if a.counting.Load() && a.exceeded() == nil {
+	if a.flags.has(counting) && a.exceeded() == nil {
 		a.ledger.mu.Lock()
 		a.countLocked()
 		a.ledger.mu.Unlock()
@@ -223,12 +223,12 @@ func (a *Attempt) answered() {
 // messages under a lock that the RPC's own end waits for, too, and so nothing ends
 // that but the server or the loss of the connection.
 func (l *Ledger) allSent(messages int64) bool {
-	return l.halfClosed.Load() && messages >= l.messages.Load()
+	return l.flags.has(halfClosed) && messages >= l.messages.Load()
 }
 
 // halfClose is called when the client has sent its last message.
 func (l *Ledger) halfClose() {
-	l.halfClosed.Store(true)
+	l.flags.set(halfClosed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for a := l.heads; a != nil; a = a.sibling {
@@ -251,7 +251,7 @@ func (a *Attempt) Done() <-chan struct{} {
 		done, _ := t.look()
 		return done
 	}
-	if a.picked.Load() {
+	if a.flags.has(picked) {
 		return a.Context.Done()
 	}
 	// Somebody looks before it is known whether there will be a limit: a stats
