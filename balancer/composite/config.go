@@ -105,11 +105,6 @@ func (c childConfig) equal(other childConfig) bool {
 	return c.builder.Name() == other.builder.Name() && c.text == other.text
 }
 
-// maxDepth is how many objects and lists, one in another, a config may have: each
-// policy reads the whole config of those inside it, so that a deep one takes time
-// out of proportion to its length.
-const maxDepth = 100
-
 // parseConfig checks these rules, in this order:
 //   - there are at most 100 objects and lists in one another;
 //   - the JSON is an object whose known fields have values of their types;
@@ -127,8 +122,8 @@ const maxDepth = 100
 //     and a maxTime that is not shorter;
 //   - metadata has keys and values that gRPC lets a program send.
 func parseConfig(data json.RawMessage) (cfg *lbConfig, unknown []string, err error) {
-	if svcconfig.Deeper(string(data), maxDepth) {
-		return nil, nil, fieldError("config", "", fmt.Sprintf("must have at most %d objects and lists in one another", maxDepth))
+	if svcconfig.Deeper(string(data), svcconfig.MaxDepth) {
+		return nil, nil, fieldError("config", "", fmt.Sprintf("must have at most %d objects and lists in one another", svcconfig.MaxDepth))
 	}
 	var msg pb.LoadBalancingConfig
 	unknown, err = configjson.Unmarshal(data, &msg)

@@ -105,8 +105,8 @@ func (l *linter) refuse(path, problem string) {
 }
 
 func (l *linter) lint(text string) {
-	if svcconfig.Deeper(text, maxDepth) {
-		l.errorf("", "nest fewer policies", "it has more than %d objects and lists in one another, and is not looked into", maxDepth)
+	if svcconfig.Deeper(text, svcconfig.MaxDepth) {
+		l.errorf("", "nest fewer policies", "it has more than %d objects and lists in one another, and is not looked into", svcconfig.MaxDepth)
 		return
 	}
 	config, problems, err := svcconfig.Parse(text)

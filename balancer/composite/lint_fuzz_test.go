@@ -23,7 +23,7 @@ func FuzzLint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l := linter{proxy: noProxy}
 		l.lint(text)
-		if svcconfig.Deeper(text, maxDepth) {
+		if svcconfig.Deeper(text, svcconfig.MaxDepth) {
 			return // and it takes the policy long to read it
 		}
 		if err := acceptedByGRPC(text); l.refused != (err != nil) {

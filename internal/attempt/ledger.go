@@ -139,12 +139,12 @@ func (l *Ledger) Value(key any) any {
 // tag makes the attempt of which ctx is the context. It has no number until it
 // begins.
 func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
-	a, tell := l.tagLocked(ctx, failFast)
+	a, tell := l.addAttempt(ctx, failFast)
 	call(tell)
 	return a
 }
 
-func (l *Ledger) tagLocked(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
+func (l *Ledger) addAttempt(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &l.first
@@ -207,12 +207,12 @@ func isClosed(c <-chan struct{}) bool {
 // begin gives the attempt its number. Further calls for the same attempt change
 // nothing: they come from a second stats handler.
 func (l *Ledger) begin(a *Attempt, e *stats.Begin) {
-	if tell := l.beginLocked(a, e); tell != nil {
+	if tell := l.numberAttempt(a, e); tell != nil {
 		tell()
 	}
 }
 
-func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
+func (l *Ledger) numberAttempt(a *Attempt, e *stats.Begin) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.begun != nil {
@@ -284,7 +284,7 @@ func (l *Ledger) advance() int {
 // end records how the attempt came to its end, as far as gRPC-Go says: with err, which
 // e has if a stats handler was told.
 func (l *Ledger) end(a *Attempt, e *stats.End, err error) {
-	if tell := l.endLocked(a, e, err); tell != nil {
+	if tell := l.closeAttempt(a, e, err); tell != nil {
 		tell()
 	}
 	if t := a.timeout.Load(); t != nil {
@@ -292,7 +292,7 @@ func (l *Ledger) end(a *Attempt, e *stats.End, err error) {
 	}
 }
 
-func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
+func (l *Ledger) closeAttempt(a *Attempt, e *stats.End, err error) (tell func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.ended != nil {

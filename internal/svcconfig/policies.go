@@ -86,8 +86,10 @@ func Inside(p Policy, name string) []Policy {
 	return f.found
 }
 
-// maxDepth is how many objects and lists deep a policy is looked for.
-const maxDepth = 100
+// MaxDepth is how many objects and lists, one in another, a config may have: each
+// policy reads the whole config of those inside it, so that a deep one takes time
+// out of proportion to its length. Nobody looks for a policy deeper down.
+const MaxDepth = 100
 
 type finder struct {
 	name  string
@@ -95,7 +97,7 @@ type finder struct {
 }
 
 func (f *finder) value(v any, path string, depth int) {
-	if depth++; depth > maxDepth {
+	if depth++; depth > MaxDepth {
 		return
 	}
 	switch v := v.(type) {
