@@ -18,8 +18,6 @@ import (
 const (
 	name                  = "composite"
 	defaultConnectTimeout = time.Second
-	// maxDepth is how many objects and lists a config may have in one another.
-	maxDepth = 100
 )
 
 // policy is a composite policy.
@@ -41,8 +39,8 @@ type cluster struct {
 
 // read reads a service config.
 func read(text string) (*svcconfig.Config, []*policy, error) {
-	if svcconfig.Deeper(text, maxDepth) {
-		return nil, nil, fmt.Errorf("it has more than %d objects and lists in one another, and is not looked into", maxDepth)
+	if svcconfig.Deeper(text, svcconfig.MaxDepth) {
+		return nil, nil, fmt.Errorf("it has more than %d objects and lists in one another, and is not looked into", svcconfig.MaxDepth)
 	}
 	config, problems, err := svcconfig.Parse(text)
 	if err != nil {
