@@ -174,8 +174,13 @@ func (l *linter) roots(config *svcconfig.Config) []root {
 	var roots []root
 	for _, p := range policies {
 		cfg, unknown, err := parseConfig(p.Config)
-		if err != nil {
-			l.refuseField(p.Path, err)
+		switch {
+		case err != nil && used.Name == Name:
+			l.refuse(fieldOf(p.Path, err))
+			continue
+		case err != nil: // and the policy around it has accepted it
+			path, problem := fieldOf(p.Path, err)
+			l.warnf(path, "correct it, or remove it", "%s; but the policy %q around it does not read it, and it is not in use", problem, used.Name)
 			continue
 		}
 		l.unknown(p.Path, unknown)
@@ -184,19 +189,19 @@ func (l *linter) roots(config *svcconfig.Config) []root {
 	return roots
 }
 
-// refuseField adds a finding about a field of a composite policy's config.
-func (l *linter) refuseField(path string, err error) {
-	var field *configError
-	if !errors.As(err, &field) {
-		l.refuse(path, err.Error())
-		return
+// fieldOf returns what an error of a composite policy's config is about, and what is
+// wrong with it.
+func fieldOf(path string, err error) (field, problem string) {
+	var config *configError
+	if !errors.As(err, &config) {
+		return path, err.Error()
 	}
-	e := *field.field
+	e := *config.field
 	if e.Path != "" {
 		path += "." + e.Path
 	}
 	e.Path = ""
-	l.refuse(path, e.Error())
+	return path, e.Error()
 }
 
 // acceptedByGRPC has gRPC itself read the config. It is the last word: what it

@@ -37,7 +37,7 @@ func (l *linter) clusters(r root, depth int) {
 		for _, p := range childComposites(entry.GetChildPolicy(), path+".childPolicy") {
 			cfg, unknown, err := parseConfig(p.Config)
 			if err != nil {
-				continue // not so: the policy around it has read it
+				continue // and the policy around it, which is accepted, does not read it
 			}
 			l.unknown(p.Path, unknown)
 			inner := root{p, cfg}

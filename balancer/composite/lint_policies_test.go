@@ -20,6 +20,8 @@ var lintPolicyCases = []lintCase{
 	{"composite inside another policy", around + `,"methodConfig":[{"name":[{}],` + retryPolicy(2) + `}]}`, nil},
 	{"composite inside another policy, without retries", around + `}`, []Finding{{Error, "methodConfig",
 		`there is no retry policy, so an RPC has one attempt: slot 2 ("b") is reached only if a cluster before is passed over`, fmt.Sprintf(addRetry, 2)}}},
+	{"composite where the policy around it does not look", `{"loadBalancingConfig":[{"round_robin":{"childPolicy":[{"composite":{"clusters":[{"name":"a"},{}]}}]}}]}`, []Finding{{Warning, "loadBalancingConfig[0].round_robin.childPolicy[0].composite.clusters[1].name",
+		`"": must not be empty; but the policy "round_robin" around it does not read it, and it is not in use`, "correct it, or remove it"}}},
 
 	{"too deep", strings.Repeat("[", 101) + strings.Repeat("]", 101), []Finding{{Error, "", "it has more than 100 objects and lists in one another, and is not looked into", "nest fewer policies"}}},
 	{"brackets in text", lintConfig(`{"name":"\\\"`+strings.Repeat("[{", 60)+`"}`, "", ""), nil},

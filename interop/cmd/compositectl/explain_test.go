@@ -129,6 +129,7 @@ func TestExplainBadInput(t *testing.T) {
 		{"refused by the policy", `{"loadBalancingConfig":[{"composite":{"clusters":[{}]}}]}`, `gRPC-Go refuses the service config: loadBalancingConfig[0].composite: composite: clusters[0].name: "": must not be empty`},
 		{"no policies", `{}`, `there is no loadBalancingConfig, so the policy "composite" is not in use`},
 		{"another policy", `{"loadBalancingConfig":[{"pick_first":{}}]}`, `the policy in use is "pick_first" and not "composite"`},
+		{"where the policy around it does not look", `{"loadBalancingConfig":[{"pick_first":{"childPolicy":[{"composite":{}}]}}]}`, `the policy in use is "pick_first" and not "composite"`},
 		{"too deep", strings.Repeat("[", 101), `it has more than 100 objects and lists in one another, and is not looked into`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/grpc-composite/grpc-composite/interop/cmd/compositectl/internal/explain"
 )
 
 // FuzzExplain checks that a service config is either explained, in valid UTF-8, or
-// refused with a reason.
+// refused with a reason, and that nothing is explained that gRPC-Go refuses, nor
+// called refused what it accepts.
 func FuzzExplain(f *testing.F) {
 	for _, config := range []string{good, errored, warned, custom} {
 		f.Add(config)
@@ -21,6 +26,17 @@ func FuzzExplain(f *testing.F) {
 		}
 		if !utf8.ValidString(text) {
 			t.Errorf("%q is not valid UTF-8", text)
+		}
+		refused := err != nil && strings.HasPrefix(err.Error(), "gRPC-Go refuses")
+		if err != nil && !refused {
+			return
+		}
+		cc, err := grpc.NewClient("passthrough:///", grpc.WithDefaultServiceConfig(config), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if refused != (err != nil) {
+			t.Errorf("refused is %v, and gRPC-Go says: %v", refused, err)
+		}
+		if err == nil {
+			_ = cc.Close()
 		}
 	})
 }

@@ -59,17 +59,19 @@ func read(text string) (*svcconfig.Config, []*policy, error) {
 	if err := check(used); err != nil {
 		return nil, nil, err
 	}
-	found := svcconfig.Find(used, name)
-	if len(found) == 0 {
-		return nil, nil, fmt.Errorf("the policy in use is %q and not %q", used.Name, name)
-	}
 	var policies []*policy
-	for _, f := range found {
-		p, err := readPolicy(f)
+	for _, found := range svcconfig.Find(used, name) {
+		if check(found) != nil {
+			continue // and the policy around it is content: it does not read this
+		}
+		p, err := readPolicy(found)
 		if err != nil {
 			return nil, nil, err
 		}
 		policies = append(policies, p)
+	}
+	if len(policies) == 0 {
+		return nil, nil, fmt.Errorf("the policy in use is %q and not %q", used.Name, name)
 	}
 	return config, policies, nil
 }
@@ -92,9 +94,6 @@ func check(p svcconfig.Policy) error {
 
 // readPolicy reads the config of a policy composite.
 func readPolicy(from svcconfig.Policy) (*policy, error) {
-	if err := check(from); err != nil {
-		return nil, err
-	}
 	var msg pb.LoadBalancingConfig
 	if _, err := configjson.Unmarshal(from.Config, &msg); err != nil {
 		return nil, fmt.Errorf("%s: %w", from.Path, err)
