@@ -35,7 +35,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add([]byte("interleaved at random, with two stats handlers"))
 	cc := channel(f, "UNAVAILABLE")
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if len(script) == 0 || len(script) > 500 {
+		if len(script) == 0 || len(script) > 100 {
 			return
 		}
 		s := newSimulation(t, cc, int(script[0]&0x3f), 1+int(script[0]>>7))

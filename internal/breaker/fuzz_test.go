@@ -33,7 +33,7 @@ func FuzzBreaker(f *testing.F) {
 	f.Add([]byte{setup | 1<<3, allow, fail, second | 9<<3, allow, give, allow, fail, second | 9<<3, setup, allow, second, fail})
 	f.Add([]byte{setup | 2<<3, allow, fail, fail, setup | 1<<3, fail, allow, fail, setup | 2<<3, allow, setup | 1<<3, allow})
 	f.Fuzz(func(t *testing.T, events []byte) {
-		if len(events) > 200 {
+		if len(events) > 80 {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {

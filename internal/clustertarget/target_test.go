@@ -91,7 +91,7 @@ func FuzzParseTarget(f *testing.F) {
 // is told.
 func sameAsChannel(t *testing.T, got *Target) {
 	t.Helper()
-	want := channelTarget(t, got.Text)
+	want := channelTarget(t, got.Text, got.Builder)
 	if !reflect.DeepEqual(got.Parsed.URL, want.target.URL) {
 		t.Errorf("target %q is %#v: a channel has %#v", got.Text, got.Parsed.URL, want.target.URL)
 	}
@@ -101,11 +101,11 @@ func sameAsChannel(t *testing.T, got *Target) {
 }
 
 // channelTarget opens a channel, has it build its resolver, and returns what the
-// resolver was told.
-func channelTarget(t *testing.T, text string) built {
+// resolver was told. It is one of those that are spied on here, or the one given.
+func channelTarget(t *testing.T, text string, builder resolver.Builder) built {
 	t.Helper()
 	seen := make(chan built, 1)
-	var spies []resolver.Builder
+	spies := []resolver.Builder{spyOn(builder, seen)}
 	for _, scheme := range []string{"dns", "unix", "unix-abstract", "passthrough", "testkit-host", "testkit-host-override"} {
 		spies = append(spies, spyOn(resolver.Get(scheme), seen))
 	}
