@@ -99,3 +99,31 @@ func TestCountOfLateHeader(t *testing.T) {
 		ta.run("cancel")
 	})
 }
+
+// TestCountOfLateEnd has an attempt end in different ways when its time is over.
+func TestCountOfLateEnd(t *testing.T) {
+	cc := channel(t)
+	for _, tc := range []struct{ name, end, want string }{
+		{"by its time", "DEADLINE_EXCEEDED", "1 late"},
+		{"by what a server has said", "ABORTED", "1"},
+		{"without a report, though it failed", "", "1 late"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ta, c := newTimed(t, false, 0), &counter{}
+				defer ta.cancel()
+				ta.ledger.cc = cc
+				ta.run("pick; limit 100ms")
+				ta.attempt.WillCount()
+				ta.attempt.PassOver(c, 0, 0)
+				ta.run("100ms")
+				h := StatsHandler()
+				h.HandleRPC(ta.attempt, &stats.End{Client: true, Error: failure(tc.end)})
+				h.HandleRPC(h.TagRPC(ta.ledger, &stats.RPCTagInfo{}), &stats.Begin{})
+				if got := strings.Join(c.told, " "); got != tc.want {
+					t.Errorf("counted %q: want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -120,6 +120,9 @@ func TestUntracked(t *testing.T) {
 	}
 	h.HandleRPC(ctx, &stats.Begin{})
 	h.HandleRPC(ctx, &stats.OutHeader{})
+	h.HandleRPC(ctx, &stats.OutPayload{})
+	h.HandleRPC(ctx, &stats.InHeader{})
+	h.HandleRPC(ctx, &stats.InTrailer{})
 	h.HandleRPC(ctx, &stats.End{})
 	if got := FromContext(ctx); got != nil {
 		t.Errorf("attempt %v", got)

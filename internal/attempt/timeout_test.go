@@ -27,6 +27,7 @@ import (
 //	close send        the client half-closes
 //	repeat            the attempt sends a message that an earlier one has sent
 //	header            the response begins
+//	trailer           a response that is no more than a status comes
 //	end               the attempt ends
 //	cancel            the caller cancels the RPC
 //	1s                time goes by
@@ -86,8 +87,10 @@ func (ta *timedAttempt) step(step string) {
 		h.HandleRPC(a, &stats.OutPayload{Client: true})
 	case step == "header":
 		h.HandleRPC(a, &stats.InHeader{Client: true})
+	case step == "trailer":
+		h.HandleRPC(a, &stats.InTrailer{Client: true})
 	case step == "end":
-		h.HandleRPC(a, &stats.End{Client: true, Error: a.Err()})
+		h.HandleRPC(a, &stats.End{Client: true, Error: status.FromContextError(a.Err()).Err()})
 	case step == "cancel":
 		ta.cancel()
 	default:
@@ -165,6 +168,7 @@ func TestTimeout(t *testing.T) {
 		{name: "somebody derives a context after the pick", steps: "pick; limit 100ms; derive", want: over("100ms", "100ms")},
 
 		{name: "a header in time", steps: "pick; limit 100ms; 99ms; header", want: deadline},
+		{name: "a status in time", steps: "pick; limit 100ms; 99ms; trailer", want: deadline},
 		{name: "a header that is late", steps: "pick; limit 100ms; 101ms; header", want: over("101ms", "100ms")},
 		{name: "the attempt ends", steps: "pick; limit 100ms; 50ms; end", want: "50ms: " + cancelled},
 		{name: "the attempt ends after its header", steps: "derive; pick; limit 100ms; header; 1s; end", want: "1s: " + cancelled},

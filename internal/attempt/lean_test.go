@@ -1,0 +1,180 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// openLean opens the ledger of an RPC whose attempts are counted without a stats
+// handler, which waits for ready or not.
+func openLean(t *testing.T, wait bool) *Ledger {
+	t.Helper()
+	_, l := open(context.Background(), channel(t), method)
+	l.lean, l.opts = true, []grpc.CallOption{grpc.WaitForReady(wait)}
+	return l
+}
+
+// streamContexts returns two contexts of a stream, as gRPC-Go makes one for each
+// attempt.
+func streamContexts(rpc context.Context, t *testing.T) (first, second context.Context) {
+	t.Helper()
+	type key struct{}
+	stream, cancel := context.WithCancel(rpc)
+	t.Cleanup(cancel)
+	return context.WithValue(stream, key{}, 1), context.WithValue(stream, key{}, 2)
+}
+
+// TestForPicker checks which attempt a picker is asked for, by its context.
+func TestForPicker(t *testing.T) {
+	type key struct{}
+	t.Run("untracked", func(t *testing.T) {
+		if a := ForPicker(context.Background()); a != nil || IsLean(context.Background()) {
+			t.Errorf("attempt %v, lean %v: want none", a, IsLean(context.Background()))
+		}
+	})
+	t.Run("with a stats handler", func(t *testing.T) {
+		rpc, _ := open(context.Background(), channel(t), method)
+		if a := ForPicker(rpc); a != nil || IsLean(rpc) {
+			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, IsLean(rpc))
+		}
+		tr := newTrace(rpc, t)
+		tr.run("tag s; begin")
+		want := FromContext(tr.current.attempt)
+		if got := ForPicker(tr.current.attempt); got != want || got.Lean() {
+			t.Errorf("attempt %v, lean %v: want the context itself", got, got.Lean())
+		}
+		if got := ForPicker(context.WithValue(tr.current.attempt, key{}, 1)); got != want {
+			t.Errorf("of a context inside the attempt: %v", got)
+		}
+	})
+	t.Run("without", func(t *testing.T) {
+		l := openLean(t, false)
+		if !IsLean(l) {
+			t.Error("the RPC is not lean")
+		}
+		first, second := streamContexts(l, t)
+		a := ForPicker(first)
+		if a == nil || a.Number() != 1 || !a.Lean() {
+			t.Fatalf("the first pick is for %v: want attempt 1", a)
+		}
+		if again := ForPicker(first); again != a {
+			t.Error("a second pick with the same context is for another attempt")
+		}
+		a.Pick()
+		_, _ = a.Picked(balancer.PickResult{}, status.Error(codes.Aborted, "scripted"))
+		b := ForPicker(second)
+		if b.Number() != 2 || status.Code(b.LastFailure().Err) != codes.Aborted {
+			t.Errorf("a pick with another context is for attempt %d after %v: want 2 after ABORTED", b.Number(), b.LastFailure())
+		}
+		other, _ := streamContexts(l, t)
+		if c := ForPicker(other); c.Number() != 3 {
+			t.Errorf("one for another stream is for attempt %d: want 3", c.Number())
+		}
+		if again := ForPicker(second); again != b {
+			t.Error("another stream's attempt changes that of the first")
+		}
+	})
+}
+
+// TestPicked checks by what the end of an attempt is known that no stats handler sees.
+func TestPicked(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wait bool
+		err  error              // of the picker
+		done *balancer.DoneInfo // with which gRPC-Go calls Done; nil: not yet
+		want string
+	}{
+		{name: "picked"},
+		{name: "it fails", done: &balancer.DoneInfo{Err: failure("ABORTED"), BytesSent: true}, want: "ended: Aborted"},
+		{name: "it fails before anything is sent", done: &balancer.DoneInfo{Err: failure("UNAVAILABLE")}, want: "ended: Unavailable"},
+		{name: "it succeeds", done: &balancer.DoneInfo{BytesSent: true, BytesReceived: true}, want: "ended: OK"},
+		{name: "it ends when something was sent", done: &balancer.DoneInfo{BytesSent: true}, want: "ended: OK"},
+		{name: "it ends when something was received", done: &balancer.DoneInfo{BytesReceived: true}, want: "ended: OK"},
+		{name: "the connection was gone", done: &balancer.DoneInfo{}},
+		{name: "the picker ends the RPC", err: failure("ABORTED"), want: "ended: Aborted"},
+		{name: "the picker ends an RPC that waits", wait: true, err: failure("ABORTED"), want: "ended: Aborted"},
+		{name: "the picker finds none", err: errOwn, want: "ended: Unavailable"},
+		{name: "the picker finds none, and the RPC waits", wait: true, err: errOwn},
+		{name: "the picker waits", err: balancer.ErrNoSubConnAvailable},
+		{name: "the picker and the RPC wait", wait: true, err: balancer.ErrNoSubConnAvailable},
+	} {
+		for _, child := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/child's Done %v", tc.name, child), func(t *testing.T) {
+				l := openLean(t, tc.wait)
+				ctx, _ := streamContexts(l, t)
+				a := ForPicker(ctx)
+				a.Pick()
+				var told []balancer.DoneInfo
+				var pick balancer.PickResult
+				if child {
+					pick.Done = func(info balancer.DoneInfo) { told = append(told, info) }
+				}
+				result, err := a.Picked(pick, tc.err)
+				if !errors.Is(err, tc.err) {
+					t.Errorf("error %v: want the picker's own", err)
+				}
+				if tc.done != nil {
+					result.Done(*tc.done)
+					if child && (len(told) != 1 || !errors.Is(told[0].Err, tc.done.Err) || told[0].BytesSent != tc.done.BytesSent) {
+						t.Errorf("the child's Done is told %v: want %v once", told, *tc.done)
+					}
+				}
+				got := ""
+				if a.ended != nil {
+					got = "ended: OK"
+					if a.outcome != nil {
+						got = "ended: " + status.Code(a.outcome.Err).String()
+					}
+				}
+				if got != tc.want {
+					t.Errorf("the attempt has %q: want %q", got, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// TestLeanFailFast checks by what it is known that an RPC waits for ready.
+func TestLeanFailFast(t *testing.T) {
+	config := func(wait bool) *grpc.ClientConn {
+		cc := testkit.Dial(t, "passthrough:///x", grpc.WithDefaultServiceConfig(fmt.Sprintf(`{"methodConfig": [{"name": [{}], "waitForReady": %v}]}`, wait)))
+		cc.Connect()
+		testkit.Eventually(t, "a service config", func() bool { return cc.GetMethodConfig(method).WaitForReady != nil })
+		return cc
+	}
+	none, waits, fails := channel(t), config(true), config(false)
+	wait, fail := grpc.WaitForReady(true), grpc.WaitForReady(false)
+	for _, tc := range []struct {
+		name string
+		cc   *grpc.ClientConn
+		opts []grpc.CallOption
+		want bool
+	}{
+		{"neither", none, nil, true},
+		{"another option", none, []grpc.CallOption{grpc.UseCompressor("gzip")}, true},
+		{"an option", none, []grpc.CallOption{wait}, false},
+		{"the last option", none, []grpc.CallOption{wait, fail}, true},
+		{"the config", waits, nil, false},
+		{"the config, which says what is usual", fails, nil, true},
+		{"an option against the config", waits, []grpc.CallOption{fail}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, l := open(context.Background(), tc.cc, method)
+			l.lean, l.opts = true, tc.opts
+			ctx, _ := streamContexts(l, t)
+			if got := ForPicker(ctx).FailFast(); got != tc.want {
+				t.Errorf("fails fast: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
