@@ -41,6 +41,7 @@ func (o *observer) Settle(token uint64, oneOf []codes.Code) {
 //
 //	observe 1     an observer gives 1 as its token
 //	nested 2      so does one of a policy inside
+//	deep 3        so does one of a policy inside more others than are remembered
 //	result        the RPC ends without an error
 //	result io.EOF, result NOT_FOUND, result wrapped io.EOF
 //	result own    with an interceptor's error, which is no status
@@ -64,6 +65,7 @@ func TestObserve(t *testing.T) {
 		{name: "it is retried transparently", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
 		{name: "policies inside each other", steps: "tag s; begin; pick; nested 2; observe 1; end UNAVAILABLE; result UNAVAILABLE", want: "1 Unavailable 2 Unavailable"},
 		{name: "a policy inside one that does not observe", steps: "tag s; begin; pick; nested 2; end; result", want: "2 OK"},
+		{name: "a policy inside very many others", steps: "tag s; begin; pick; observe 1; deep 2; end; result", want: "1 OK"},
 		{name: "picked again", steps: "tag s; begin; pick; nested 2; observe 1; pick; observe 3; end UNAVAILABLE; result UNAVAILABLE", want: "3 Unavailable"},
 		{name: "picked again without an observer", steps: "tag s; begin; pick; observe 1; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
 		{name: "nobody observes", steps: "tag s; begin; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
@@ -90,6 +92,11 @@ func TestObserve(t *testing.T) {
 					a.EnterNested()
 					a.Observe(o, token(arg))
 					a.LeaveNested()
+				case "deep":
+					a := FromContext(tr.current.attempt)
+					a.depth += maxDepth
+					a.Observe(o, token(arg))
+					a.depth -= maxDepth
 				case "result":
 					_ = l.result(result(arg))
 				case "told":
@@ -154,7 +161,11 @@ func TestObserveForgetsStreams(t *testing.T) {
 		if i%2 == 0 {
 			FromContext(tr.current.attempt).Observe(o, 1)
 		}
-		if tr.run("end UNAVAILABLE; close"); i%3 == 0 {
+		end := "end UNAVAILABLE; close"
+		if i%4 == 1 {
+			end = "end; close"
+		}
+		if tr.run(end); i%3 == 0 {
 			delete(tr.streams, "s")
 			tr.run("tag s; begin; close") // and is never picked for
 		}

@@ -56,6 +56,11 @@ func TestSlots(t *testing.T) {
 			FromContext(tr.current.attempt).UseSlot("outer", 3)
 			tr.run("end UNAVAILABLE")
 		}, 1},
+		{"beside a host", 1, func(tr *trace) {
+			h := "h"
+			tr.use("tag s1; begin; pick", 2, "on s1")
+			tr.useHost("on s1", &h, "end UNAVAILABLE")
+		}, 3},
 		{"of the policy around", 1, func(tr *trace) {
 			tr.run("tag s1; begin; pick")
 			FromContext(tr.current.attempt).UseSlot("outer", 3)
@@ -99,6 +104,7 @@ func TestHosts(t *testing.T) {
 		trace func(tr *trace)
 		want  bool
 	}{
+		{"the first attempt", func(*trace) {}, false},
 		{"none used", func(tr *trace) { tr.run("tag s1; begin; pick; end UNAVAILABLE") }, false},
 		{"one used", func(tr *trace) { tr.useHost("tag s1; begin; pick", &h, "end UNAVAILABLE") }, true},
 		{"another one used", func(tr *trace) { tr.useHost("tag s1; begin; pick", &other, "end UNAVAILABLE") }, false},
@@ -113,6 +119,10 @@ func TestHosts(t *testing.T) {
 		{"by a pick that was not the last", func(tr *trace) { tr.useHost("tag s1; begin; pick", &h, "pick; end UNAVAILABLE") }, false},
 		{"by another stream, which is over", func(tr *trace) { tr.useHost("tag s2; begin; pick", &h, "end UNAVAILABLE; close") }, true},
 		{"by another stream, which is not", func(tr *trace) { tr.useHost("tag s2; begin; pick", &h, "on s2") }, true},
+		{"beside a slot", func(tr *trace) {
+			tr.useHost("tag s1; begin; pick", &h, "on s1")
+			tr.use("on s1", 2, "end UNAVAILABLE")
+		}, true},
 		{"by a policy inside another one, which discards its pick", func(tr *trace) {
 			tr.run("tag s1; begin; pick")
 			a := FromContext(tr.current.attempt)
@@ -129,8 +139,12 @@ func TestHosts(t *testing.T) {
 			tr := newTrace(rpc, t)
 			tc.trace(tr)
 			tr.run("tag s1; begin; pick")
-			if got := FromContext(tr.current.attempt).HostUsed(&h); got != tc.want {
+			a := FromContext(tr.current.attempt)
+			if got := a.HostUsed(&h); got != tc.want {
 				t.Errorf("used: %v, want %v", got, tc.want)
+			}
+			if a.HostUsed(nil) {
+				t.Error("one that is not known is used")
 			}
 		})
 	}

@@ -287,6 +287,7 @@ func TestWriteRecords(t *testing.T) {
 		{"an interceptor tries again, and gRPC-Go is late", []event{attempt("tag s1; begin; pick; end ABORTED"), stream(aborted), attempt("close; tag s2; begin; pick; end CANCELLED"), rpc(cancelled), stream(cancelled)}, []error{aborted, cancelled}},
 		{"a Send that is not retried any more", []event{attempt("tag s1; begin; pick; end"), stream(errStopped), rpc(aborted)}, []error{errStopped, aborted}},
 		{"an interceptor's error after a success", []event{attempt("tag s1; begin; pick; end"), stream(nil), rpc(aborted)}, []error{nil, complete(aborted)}},
+		{"streams at once go on after the end of one", []event{attempt("tag s1; begin; pick; tag s2; begin; pick; tag s3; begin; pick; end"), stream(nil), attempt("tag s4; begin; pick; on s1; end; on s2; end"), rpc(nil)}, []error{nil, nil}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tl := newTimeline(t, channel(t))
@@ -299,7 +300,13 @@ func TestWriteRecords(t *testing.T) {
 					*list = append(*list, err)
 				}
 			}
+			if tl.ledger.Recorded() {
+				t.Error("records are written before anybody wants them")
+			}
 			option := tl.ledger.WriteRecords(write(&got))
+			if !tl.ledger.Recorded() {
+				t.Error("records are not written")
+			}
 			if again := tl.ledger.WriteRecords(write(&second)); again != (grpc.EmptyCallOption{}) {
 				t.Errorf("the second time the option is %v: want none", again)
 			}

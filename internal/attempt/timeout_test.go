@@ -180,6 +180,7 @@ func TestTimeout(t *testing.T) {
 
 		{name: "a longer limit outside", steps: "pick; limit 100ms; limit 200ms", want: over("100ms", "100ms")},
 		{name: "a shorter limit outside", steps: "pick; limit 200ms; limit 100ms", want: over("100ms", "100ms")},
+		{name: "the same limit outside", steps: "pick; limit 100ms; 50ms; limit 100ms", want: over("100ms", "100ms")},
 		{name: "another pick without a limit", steps: "pick; limit 100ms; 50ms; pick", want: deadline},
 		{name: "another pick with a longer limit", steps: "pick; limit 100ms; 50ms; pick; limit 200ms", want: over("250ms", "200ms")},
 		{name: "another pick with a shorter limit", steps: "pick; limit 1s; 50ms; pick; limit 100ms", want: over("150ms", "100ms")},
