@@ -174,8 +174,8 @@ func TestStreamSend(t *testing.T) {
 			if got := fmt.Sprint(s.SendMsg(nil)); got != tc.want {
 				t.Errorf("SendMsg returns %s: want %s", got, tc.want)
 			}
-			if got := l.messages.Load(); got != tc.messages || l.over.Load() != tc.over {
-				t.Errorf("%d messages sent, over %v: want %d, %v", got, l.over.Load(), tc.messages, tc.over)
+			if got := l.messages.Load(); got != tc.messages || l.flags.has(over) != tc.over {
+				t.Errorf("%d messages sent, over %v: want %d, %v", got, l.flags.has(over), tc.messages, tc.over)
 			}
 		})
 	}
@@ -215,8 +215,8 @@ func TestStreamReceive(t *testing.T) {
 			if got := fmt.Sprint(s.RecvMsg(nil)); got != tc.want {
 				t.Errorf("RecvMsg returns %s: want %s", got, tc.want)
 			}
-			if script.asked != tc.asked || l.over.Load() != tc.over {
-				t.Errorf("the stream is asked %d times, over %v: want %d, %v", script.asked, l.over.Load(), tc.asked, tc.over)
+			if script.asked != tc.asked || l.flags.has(over) != tc.over {
+				t.Errorf("the stream is asked %d times, over %v: want %d, %v", script.asked, l.flags.has(over), tc.asked, tc.over)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ import (
 func openLean(t *testing.T, wait bool) *Ledger {
 	t.Helper()
 	_, l := open(context.Background(), channel(t), method)
-	l.lean, l.opts = true, []grpc.CallOption{grpc.WaitForReady(wait)}
+	l.lean, l.failFast = true, failFastOption([]grpc.CallOption{grpc.WaitForReady(wait)})
 	return l
 }
 
@@ -170,7 +170,7 @@ func TestLeanFailFast(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, l := open(context.Background(), tc.cc, method)
-			l.lean, l.opts = true, tc.opts
+			l.lean, l.failFast = true, failFastOption(tc.opts)
 			ctx, _ := streamContexts(l, t)
 			if got := ForPicker(ctx).FailFast(); got != tc.want {
 				t.Errorf("fails fast: %v, want %v", got, tc.want)
