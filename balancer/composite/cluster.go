@@ -319,6 +319,7 @@ func (c *cluster) dismissLocked() []*child {
 		}
 	}
 	c.pending, c.current = nil, nil
+	c.reported = true // no pick may ask them any more
 	return children
 }
 

@@ -317,6 +317,7 @@ func (t *eventTier) dismiss() {
 		}
 	}
 	t.current, t.next = nil, nil
+	t.reported = true
 }
 
 // sleep gives up a lazy cluster that is not used.
