@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
 
+	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/resolver/clusterattr"
 )
 
@@ -30,7 +31,7 @@ type eventConfig struct {
 	noSkip      bool
 	failRequest bool
 
-	text string // the JSON, of a config that is not going to change
+	text string // by which it is known to be unchanged
 }
 
 type eventSettings struct {
@@ -48,29 +49,11 @@ func (s eventSettings) kind() string { return eventKinds[s.policy>>1] }
 // freeze returns a config that does not change with c.
 func (c eventConfig) freeze() eventConfig {
 	c.settings = maps.Clone(c.settings)
-	var clusters []string
-	seen := ""
-	for name := range strings.SplitSeq(c.list, "") {
-		clusters = append(clusters, `{"name":"`+name+`"}`)
-		if !strings.Contains(seen, name) {
-			clusters[len(clusters)-1] = c.settings[name].text(name)
-		}
-		seen += name
+	c.text = fmt.Sprint(c.list, c.overflow, c.noSkip, c.failRequest)
+	for _, name := range c.names() {
+		c.text += c.settings[name].text(name)
 	}
-	c.text = `{"clusters":[` + strings.Join(clusters, ",") + `]` + c.rest() + `}`
 	return c
-}
-
-// rest is what the JSON has besides the clusters.
-func (c eventConfig) rest() string {
-	rest := [4]string{`,"overflow":"FAIL"`, `,"overflow":"USE_LAST_CLUSTER"`, `,"overflow":"ROUND_ROBIN"`, ``}[c.overflow]
-	if c.noSkip {
-		rest += `,"skipClustersWithoutHosts":false`
-	}
-	if c.failRequest {
-		rest += `,"noHost":"FAIL_REQUEST"`
-	}
-	return rest
 }
 
 // text is the JSON of a cluster.
@@ -112,29 +95,39 @@ func (c eventConfig) slots() []string {
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 
-// eventConfigs keeps parsed configs, which are immutable, by their text: parsing
-// takes longer than anything else that an event does.
-var eventConfigs struct {
-	mu     sync.Mutex
-	parsed map[string]*lbConfig
+// eventClusters keeps the parsed configs of clusters, which are immutable, by their
+// text: parsing takes longer than anything else that an event does.
+var eventClusters sync.Map
+
+func parseEventCluster(t *testing.T, text string) clusterConfig {
+	t.Helper()
+	if cfg, ok := eventClusters.Load(text); ok {
+		return cfg.(clusterConfig)
+	}
+	cfg, err := builder{}.ParseConfig([]byte(`{"clusters":[` + text + `]}`))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	only := cfg.(*lbConfig).clusters[0]
+	eventClusters.Store(text, only)
+	return only
 }
 
+// parse is ParseConfig, put together from clusters that are parsed already.
 func (c eventConfig) parse(t *testing.T) *lbConfig {
 	t.Helper()
-	eventConfigs.mu.Lock()
-	defer eventConfigs.mu.Unlock()
-	if cfg := eventConfigs.parsed[c.text]; cfg != nil {
-		return cfg
+	cfg := &lbConfig{text: c.text, failRequest: c.failRequest, names: c.names(), index: make(map[string]int)}
+	for i, name := range cfg.names {
+		cfg.index[name] = i
+		cfg.clusters = append(cfg.clusters, parseEventCluster(t, c.settings[name].text(name)))
 	}
-	cfg, err := builder{}.ParseConfig([]byte(c.text))
-	if err != nil {
-		t.Fatalf("%s: %v", c.text, err)
+	var entries []plan.Entry
+	for _, name := range c.slots() {
+		entries = append(entries, plan.Entry{Cluster: cfg.index[name], Attempts: 1})
 	}
-	if len(eventConfigs.parsed) >= 20_000 || eventConfigs.parsed == nil {
-		eventConfigs.parsed = make(map[string]*lbConfig)
-	}
-	eventConfigs.parsed[c.text] = cfg.(*lbConfig)
-	return cfg.(*lbConfig)
+	overflow := [4]plan.Overflow{plan.Fail, plan.UseLastCluster, plan.RoundRobin, plan.Fail}[c.overflow]
+	cfg.slots = plan.NewSlots(entries, overflow, !c.noSkip)
+	return cfg
 }
 
 // eventEndpoints are how many endpoints the channel's resolver has.
