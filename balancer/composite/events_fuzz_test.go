@@ -54,7 +54,7 @@ func FuzzEvents(f *testing.F) {
 		f.Add(eventSeeds[name])
 	}
 	f.Fuzz(func(t *testing.T, events []byte) {
-		if len(events) > 120 {
+		if len(events) > 64 {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) { playEvents(t, events) })
