@@ -63,6 +63,7 @@ func TestChecker(t *testing.T) {
 		{name: "committed", rpc: observation{err: unavailable, trail: trail(with(onA, committed)), calm: healthy("b")}},
 		{name: "committed on the healthy one", rpc: observation{err: unavailable, trail: trail(with(onA, committed)), calm: healthy("a", "b")}, want: "had been healthy"},
 		{name: "closing at a retry", rpc: observation{err: unavailable, calm: healthy("c"), trail: trail(onA, with(onB, func(a *composite.Attempt) { a.Message = "transport is closing" }))}},
+		{name: "closing at a transparent retry", rpc: observation{err: unavailable, calm: healthy("c"), trail: trail(onA, with(onA, func(a *composite.Attempt) { a.Transparent, a.Message = true, "transport is closing" }))}},
 		{name: "closing at the first attempt", rpc: observation{err: unavailable, calm: healthy("c"), trail: trail(with(onA, func(a *composite.Attempt) { a.Message = "transport is closing" }))}, want: "had been healthy"},
 		{name: "conversation with a stopped server", rpc: observation{err: status.Error(codes.DeadlineExceeded, ""), endless: true, trail: trail(onA), calm: healthy("b")}},
 		{name: "another call to a stopped server", rpc: observation{err: status.Error(codes.DeadlineExceeded, ""), trail: trail(onA), calm: healthy("b")}, want: "had been healthy"},

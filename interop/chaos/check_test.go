@@ -92,7 +92,7 @@ func (c checker) outcome(o observation) (string, []finding) {
 		return code.String() + ", from a server that had begun to answer", nil
 	case atFault && o.endless && code == codes.DeadlineExceeded:
 		return code.String() + ", of a conversation whose server was stopped", nil
-	case atFault && last.Number > 1 && strings.Contains(last.Message, "transport is closing"):
+	case atFault && (last.Number > 1 || last.Transparent) && strings.Contains(last.Message, "transport is closing"):
 		return code.String() + ", connection lost just before a retry", nil
 	case len(calm) == 0:
 		return code.String() + ", no cluster surely healthy", nil
