@@ -1,6 +1,6 @@
 # What a developer runs. `make check` is what has to pass before a change lands.
 
-.PHONY: test race lint generate fuzz bench bench-compare check
+.PHONY: test race lint generate fuzz mutation bench bench-compare check
 
 test:
 	go test ./...
@@ -19,6 +19,10 @@ generate: tools
 
 fuzz:
 	.ci/fuzz 1m
+
+# AREA=plan, attempt or picker; all of them if left out.
+mutation:
+	.ci/mutation $(AREA)
 
 # Results of a release are committed: make bench RELEASE=v1.2.3. Without it they are
 # of what is here now, and make bench-compare shows what changed since a release.

@@ -126,7 +126,7 @@ func (p *askedPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 // TestErrorOfManyClusters checks that no more clusters are asked why they have no host
 // than fit into an error's text.
 func TestErrorOfManyClusters(t *testing.T) {
-	p, asked := tableOf(64, 64, nil), &askedPicker{err: errors.New("connection refused by peer.")}
+	p, asked := tableOf(64, 64, nil), &askedPicker{err: errors.New("connection refused by peers")}
 	for i := range p.clusters {
 		c := p.clusters[i].cluster
 		p.clusters[i].reason = plan.TransientFailure
@@ -134,7 +134,7 @@ func TestErrorOfManyClusters(t *testing.T) {
 		c.current = &child{state: balancer.State{ConnectivityState: connectivity.TransientFailure, Picker: asked}}
 	}
 	_, err := p.Pick(balancer.PickInfo{Ctx: firstAttempt(t)})
-	const part = `c00 skipped: transient failure ("connection refused by peer.")` + "; "
+	const part = `c00 skipped: transient failure ("connection refused by peers")` + "; "
 	const fit = maxErrorLength / len(part)
 	if fit*len(part) != maxErrorLength {
 		t.Fatalf("parts of %d bytes do not fill %d", len(part), maxErrorLength)

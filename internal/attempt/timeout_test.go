@@ -408,3 +408,20 @@ func TestTimeoutAllocations(t *testing.T) {
 		t.Errorf("%v allocations more with a limit: want at most 3", more)
 	}
 }
+
+// TestHalfCloseOfStreamsAtOnce has the client half-close when the latest of the RPC's
+// streams has no limit: the time of the other runs.
+func TestHalfCloseOfStreamsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ta := newTimed(t, true, 0)
+		ta.run("pick; limit 100ms")
+		h := StatsHandler()
+		ctx, cancel := context.WithCancel(ta.ledger)
+		defer cancel()
+		h.HandleRPC(h.TagRPC(ctx, &stats.RPCTagInfo{}), &stats.Begin{Client: true, IsClientStream: true})
+		ta.run("close send")
+		if got := ta.fate(); !strings.HasPrefix(got, "100ms: context deadline exceeded: ") {
+			t.Errorf("the context ended at %s: want 100ms", got)
+		}
+	})
+}
