@@ -22,22 +22,25 @@ import (
 type loggedBench struct {
 	*bench
 	prefix string
+	before int // lines that an earlier run of the same test has left
 }
 
 func newLoggedBench(t *testing.T) *loggedBench {
 	t.Helper()
 	target := resolver.Target{URL: url.URL{Scheme: "test", Path: "/" + t.Name()}}
 	b := &bench{t: t, channel: &fakeChannel{}, policy: testkit.NewPolicy(t)}
+	prefix := fmt.Sprintf("INFO: [composite] channel %q: ", target.String())
+	before := len(Infos.With(prefix))
 	b.b = builder{}.Build(b.channel, balancer.BuildOptions{Target: target})
 	t.Cleanup(b.b.Close)
-	return &loggedBench{b, fmt.Sprintf("INFO: [composite] channel %q: ", target.String())}
+	return &loggedBench{b, prefix, before}
 }
 
 // lines are those that the channel has logged, without what names it.
 func (b *loggedBench) lines() []string {
 	synctest.Wait()
 	var lines []string
-	for _, line := range Infos.With(b.prefix) {
+	for _, line := range Infos.With(b.prefix)[b.before:] {
 		lines = append(lines, strings.TrimSpace(line[strings.Index(line, b.prefix)+len(b.prefix):]))
 	}
 	return lines

@@ -235,7 +235,7 @@ func TestIdleChildrenAreNotAskedForever(t *testing.T) {
 		_ = b.configure(testkit.OneEndpoint("127.0.0.1:1"), testkit.Cluster{Name: "N", More: map[string]any{
 			"childPolicy": []any{map[string]any{"composite": inner.Policy()}},
 		}})
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour) // the cluster has gone to sleep by then
 		synctest.Wait()
 		pickers, exits := b.channel.count(), b.policy.Child(t, 0).ExitIdles()
 		time.Sleep(time.Hour)
