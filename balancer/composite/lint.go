@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 )
@@ -136,6 +137,10 @@ func (l *linter) lint(text string) {
 	}
 }
 
+// maxRoots is how many composite policies, inside no other one, are looked into: each
+// is compared with every entry of methodConfig.
+const maxRoots = 16
+
 // root is a composite policy that is in use.
 type root struct {
 	svcconfig.Policy
@@ -162,7 +167,7 @@ func (l *linter) roots(config *svcconfig.Config) []root {
 	if used.Name != Name {
 		if parser, ok := balancer.Get(used.Name).(balancer.ConfigParser); ok {
 			if _, err := parser.ParseConfig(used.Config); err != nil {
-				l.refuse(used.Path, err.Error())
+				l.refuse(used.Path, configjson.Cause(err, used.Config).Error())
 				return nil
 			}
 		}
@@ -170,6 +175,10 @@ func (l *linter) roots(config *svcconfig.Config) []root {
 	policies := svcconfig.Find(used, Name)
 	if len(policies) == 0 {
 		l.warnf(used.Path, remedy, `the policy "composite" is not in use: the first policy of the list that is registered is %q`, used.Name)
+	}
+	if more := len(policies) - maxRoots; more > 0 {
+		l.warnf(used.Path, "look at the others in a config of their own", `it has %d policies "composite", and %d are not looked into`, len(policies), more)
+		policies = policies[:maxRoots]
 	}
 	var roots []root
 	for _, p := range policies {

@@ -22,6 +22,8 @@ var lintPolicyCases = []lintCase{
 		`there is no retry policy, so an RPC has one attempt: slot 2 ("b") is reached only if a cluster before is passed over`, fmt.Sprintf(addRetry, 2)}}},
 	{"composite where the policy around it does not look", `{"loadBalancingConfig":[{"round_robin":{"childPolicy":[{"composite":{"clusters":[{"name":"a"},{}]}}]}}]}`, []Finding{{Warning, "loadBalancingConfig[0].round_robin.childPolicy[0].composite.clusters[1].name",
 		`"": must not be empty; but the policy "round_robin" around it does not read it, and it is not in use`, "correct it, or remove it"}}},
+	{"many composites inside another policy", fmt.Sprintf(`{"loadBalancingConfig":[{"weighted_target_experimental":{"targets":{%s"z":{"weight":1,"childPolicy":[{"round_robin":{}}]}}}}],"methodConfig":[{"name":[{}],%s}]}`, manyTargets(maxRoots+2), retryPolicy(2)), []Finding{
+		{Warning, "loadBalancingConfig[0].weighted_target_experimental", `it has 18 policies "composite", and 2 are not looked into`, "look at the others in a config of their own"}}},
 
 	{"too deep", strings.Repeat("[", 101) + strings.Repeat("]", 101), []Finding{{Error, "", "it has more than 100 objects and lists in one another, and is not looked into", "nest fewer policies"}}},
 	{"brackets in text", lintConfig(`{"name":"\\\"`+strings.Repeat("[{", 60)+`"}`, "", ""), nil},
@@ -33,6 +35,15 @@ var lintPolicyCases = []lintCase{
 			`attempt 2 comes to the cluster "n" as attempt 2 and not as its first, and the policy inside has 1 slot: it has no host for it`, `list clusters for attempt 2 too, or set overflow to USE_LAST_CLUSTER inside`},
 	}},
 	{"composite inside composite that uses its last again", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"overflow":"USE_LAST_CLUSTER","clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
+}
+
+// manyTargets returns that many targets, each with a composite policy.
+func manyTargets(n int) string {
+	var targets strings.Builder
+	for i := range n {
+		fmt.Fprintf(&targets, `"t%d":{"weight":1,"childPolicy":[{"composite":{"clusters":[%s]}}]},`, i, lintAB)
+	}
+	return targets.String()
 }
 
 // The configs that gRPC-Go refuses, with the paths and texts of the findings.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -136,6 +137,20 @@ func TestExplainBadInput(t *testing.T) {
 			got := runWith(tc.config, "explain", "-")
 			got.wants(t, ran{1, "", "compositectl explain: standard input: " + tc.want + "\n"})
 		})
+	}
+}
+
+// TestExplainMuch checks that many policies and many methods do not multiply.
+func TestExplainMuch(t *testing.T) {
+	var targets, methods []string
+	for i := range 1000 {
+		targets = append(targets, fmt.Sprintf(`"t%d":{"weight":1,"childPolicy":[{"composite":{"clusters":[{"name":"a"}]}}]}`, i))
+		methods = append(methods, fmt.Sprintf(`{"name":[{"service":"s%d"}]}`, i))
+	}
+	got := runWith(fmt.Sprintf(`{"loadBalancingConfig":[{"weighted_target_experimental":{"targets":{%s}}}],"methodConfig":[%s]}`,
+		strings.Join(targets, ","), strings.Join(methods, ",")), "explain", "-")
+	if size := len(got.out); size < 1<<20 || size > 2<<20 || !strings.Contains(got.out, "\nThere is more to say than this, and it is left out.\n\nAssumed:") || got.code != 0 {
+		t.Errorf("it ends with %d and prints %d bytes, which end with %q", got.code, size, got.out[max(0, size-2000):])
 	}
 }
 

@@ -97,6 +97,8 @@ func TestFromEnvoyBadInput(t *testing.T) {
 		{"an alias of what it is in", "a: &a [*a]\n", `it has more than 200 objects and lists in one another`},
 		{"too much YAML", strings.Repeat("- \n", 2<<20), `it is not JSON, and YAML may have 4194304 bytes at the most`},
 		{"aliases of aliases", bomb(), `it has more than 2000000 values`},
+		{"aliases of a long text", "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 20) + "]", `it has more than 16777216 bytes of text, with that of each alias counted`},
+		{"aliases of long keys", "a: &a {" + strings.Repeat(strings.Repeat("x", 1000)+": 1, ", 1000) + "}\nb: [" + strings.Repeat("*a,", 20) + "]", `it has more than 16777216 bytes of text, with that of each alias counted`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := runWith(tc.input, "from-envoy", "-")

@@ -20,6 +20,10 @@ half-close. Servers send no retry pushback, and nothing is retried transparently
 deadline, which is not known here, ends it in any case.
 `
 
+// maxText is how much is explained, in bytes, and with what is begun then somewhat more:
+// each policy is explained for each entry of methodConfig.
+const maxText = 1 << 20
+
 // Text explains a service config, in the words that a person reads. It returns an
 // error for one that gRPC-Go refuses, or that has no policy composite.
 func Text(serviceConfigJSON string) (string, error) {
@@ -43,6 +47,9 @@ func Text(serviceConfigJSON string) (string, error) {
 			title := join(m.Names())
 			if len(config.Methods()) == 1 && all {
 				title = "all methods"
+			}
+			if b.Len() > maxText {
+				return b.String() + "There is more to say than this, and it is left out.\n\n" + assumptions, nil
 			}
 			write(&b, fmt.Sprintf("%s (methodConfig[%d])", title, j), p, &m)
 		}

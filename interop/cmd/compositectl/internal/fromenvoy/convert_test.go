@@ -180,6 +180,22 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestConvertManyConditions has a retry_on that a quadratic search would take minutes
+// for.
+func TestConvertManyConditions(t *testing.T) {
+	conditions := make([]string, 200_000)
+	for i := range conditions {
+		conditions[i] = fmt.Sprint("c", i)
+	}
+	got, err := fromenvoy.Convert([]byte(config([]string{all(`retry_on: "` + strings.Join(conditions, ",") + `,unavailable"` + someBackoff)}, "", "")), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if codes := partOf(t, got.ServiceConfig, codesPart); codes != `["UNAVAILABLE"]` || len(got.Notes) != 1001 {
+		t.Errorf("the codes are %s, and there are %d notes: want UNAVAILABLE and 1001", codes, len(got.Notes))
+	}
+}
+
 // partOf returns a part of some JSON, as JSON, or "" if it is not there.
 func partOf(t *testing.T, text, path string) string {
 	t.Helper()

@@ -18,12 +18,16 @@ const (
 	// maxNodes is how many values a file may have, with those of each alias
 	// counted: a few lines of YAML can stand for billions.
 	maxNodes = 2_000_000
+	// maxText is how much text YAML may have in its values, in bytes, with that of
+	// each alias counted.
+	maxText = 16 << 20
 	// maxDepth is how many objects and lists a file may have in one another.
 	maxDepth = 200
 )
 
 var (
 	errNodes = fmt.Errorf("it has more than %d values", maxNodes)
+	errText  = fmt.Errorf("it has more than %d bytes of text, with that of each alias counted", maxText)
 	errDepth = fmt.Errorf("it has more than %d objects and lists in one another", maxDepth)
 )
 
@@ -117,7 +121,7 @@ func (r *jsonReader) value(depth int) (*node, error) {
 func parseYAML(data []byte) ([]*node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var nodes []*node
-	count := 0
+	var r yamlReader
 	for {
 		var doc yaml.Node
 		switch err := dec.Decode(&doc); {
@@ -126,7 +130,7 @@ func parseYAML(data []byte) ([]*node, error) {
 		case err != nil:
 			return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		n, err := fromYAML(&doc, &count, 0)
+		n, err := r.value(&doc, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -134,9 +138,15 @@ func parseYAML(data []byte) ([]*node, error) {
 	}
 }
 
-func fromYAML(y *yaml.Node, count *int, depth int) (*node, error) {
-	if *count++; *count > maxNodes {
+// yamlReader counts what it has read, each alias anew.
+type yamlReader struct{ nodes, text int }
+
+func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
+	if r.nodes++; r.nodes > maxNodes {
 		return nil, errNodes
+	}
+	if r.text += len(y.Value); r.text > maxText {
+		return nil, errText
 	}
 	if depth > maxDepth {
 		return nil, errDepth
@@ -147,21 +157,23 @@ func fromYAML(y *yaml.Node, count *int, depth int) (*node, error) {
 		if len(y.Content) == 0 {
 			return n, nil
 		}
-		return fromYAML(y.Content[0], count, depth+1)
+		return r.value(y.Content[0], depth+1)
 	case yaml.AliasNode:
-		return fromYAML(y.Alias, count, depth+1)
+		return r.value(y.Alias, depth+1)
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			value, err := fromYAML(y.Content[i+1], count, depth+1)
+			value, err := r.value(y.Content[i+1], depth+1)
 			if err != nil {
 				return nil, err
 			}
-			n.fields = append(n.fields, &field{snake(y.Content[i].Value), y.Content[i].Line, value})
+			key := y.Content[i]
+			r.text += len(key.Value)
+			n.fields = append(n.fields, &field{snake(key.Value), key.Line, value})
 		}
 	case yaml.SequenceNode:
 		n.isList = true
 		for _, item := range y.Content {
-			value, err := fromYAML(item, count, depth+1)
+			value, err := r.value(item, depth+1)
 			if err != nil {
 				return nil, err
 			}

@@ -49,8 +49,10 @@ var otherConditions = map[string]struct {
 // conditions returns what retry_on lists.
 func conditions(retry *node) []string {
 	var list []string
+	seen := make(map[string]bool)
 	for _, text := range strings.Split(retry.text("retry_on"), ",") {
-		if text = strings.TrimSpace(text); text != "" && !slices.Contains(list, text) {
+		if text = strings.TrimSpace(text); text != "" && !seen[text] {
+			seen[text] = true
 			list = append(list, text)
 		}
 	}
