@@ -2,7 +2,6 @@ package composite
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -11,6 +10,7 @@ import (
 
 	_ "google.golang.org/grpc/balancer/roundrobin" // the default child policy
 
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	_ "github.com/grpc-composite/grpc-composite/resolver/composite" // the scheme "composite"
 )
@@ -44,7 +44,7 @@ func (builder) ParseConfig(data json.RawMessage) (serviceconfig.LoadBalancingCon
 		return nil, err
 	}
 	if len(unknown) > 0 {
-		logger.Warningf("ignoring fields of the config that this version does not know: %s", strings.Join(unknown, ", "))
+		logger.Warningf("ignoring fields of the config that this version does not know: %s", configjson.List(unknown))
 	}
 	return cfg, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -19,6 +18,7 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/configjson"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
@@ -220,7 +220,7 @@ func newClusterConfig(msg *pb.Cluster, path string) (clusterConfig, error) {
 	if text := msg.GetTarget(); text != "" {
 		target, err := clustertarget.Parse(text)
 		if err != nil {
-			return c, &configError{&configjson.Error{Path: path + ".target", Value: strconv.Quote(text), Err: err}}
+			return c, &configError{&configjson.Error{Path: path + ".target", Value: inspect.WithoutUserInfo(strconv.Quote(text)), Err: err}}
 		}
 		c.target = target
 	}
@@ -280,7 +280,7 @@ func newChildConfig(list []*structpb.Struct, path string) (childConfig, error) {
 			return childConfig{}, fieldError(at, "", fmt.Sprintf("must have one key, the name of a policy, and has %d", n))
 		}
 		for name, value := range item.GetFields() {
-			asked = append(asked, strconv.Quote(name))
+			asked = append(asked, configjson.Quote(name))
 			builder := balancer.Get(name)
 			if builder == nil {
 				continue
@@ -297,12 +297,15 @@ func newChildConfig(list []*structpb.Struct, path string) (childConfig, error) {
 			child.text = string(text)
 			child.config, err = parser.ParseConfig(text)
 			if err != nil {
+				if name != Name {
+					err = configjson.Cause(err, text)
+				}
 				return child, &configError{&configjson.Error{Path: at, Want: fmt.Sprintf("must be a valid config for %q", name), Err: err}}
 			}
 			return child, nil
 		}
 	}
-	return childConfig{}, fieldError(path, "", "must name a policy that is registered, and none of these is: "+strings.Join(asked, ", "))
+	return childConfig{}, fieldError(path, "", "must name a policy that is registered, and none of these is: "+configjson.List(asked))
 }
 
 // configError is an error in the config. It unwraps to what a child policy or

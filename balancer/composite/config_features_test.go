@@ -89,7 +89,7 @@ func TestParseFeaturesRejects(t *testing.T) {
 		{"progression in lower case", `{"clusters":[{"name":"a"}],"progression":"next_cluster"}`, `progression: "next_cluster": must be one of ATTEMPT_COUNT, NEXT_CLUSTER`},
 		{"progression has an unknown number", `{"clusters":[{"name":"a"}],"progression":3}`, `progression: 3: must be one of ATTEMPT_COUNT, NEXT_CLUSTER`},
 		{"progression is a bool", `{"clusters":[{"name":"a"}],"progression":true}`, `progression: true: must be one of ATTEMPT_COUNT, NEXT_CLUSTER`},
-		{"progression is a list", `{"clusters":[{"name":"a"}],"progression":["NEXT_CLUSTER"]}`, `progression: ["NEXT_CLUSTER"]: must be one of ATTEMPT_COUNT, NEXT_CLUSTER`},
+		{"progression is a list", `{"clusters":[{"name":"a"}],"progression":["NEXT_CLUSTER"]}`, `progression: ["..."]: must be one of ATTEMPT_COUNT, NEXT_CLUSTER`},
 
 		{"a repeated entry with an attemptTimeout", `{"clusters":[{"name":"a"},{"name":"a","attemptTimeout":"1s"}]}`, `clusters[1].attemptTimeout: ` + repeated},
 		{"a repeated entry with maxRequests", `{"clusters":[{"name":"a"},{"name":"a","maxRequests":1}]}`, `clusters[1].maxRequests: ` + repeated},

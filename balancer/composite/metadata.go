@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/metadata"
+
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
 )
 
 // reservedKeys are those that gRPC or HTTP/2 sets itself or drops, besides all
@@ -21,7 +23,7 @@ func parseMetadata(fields map[string]string, path string) (metadata.MD, error) {
 	md := make(metadata.MD, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[key]
-		at := fmt.Sprintf("%s[%q]", path, key)
+		at := fmt.Sprintf("%s[%s]", path, configjson.Quote(key))
 		switch {
 		case key == "":
 			return nil, fieldError(at, "", "must have a key that is not empty")

@@ -9,18 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
-
-// maxShown is how many bytes of a bad value an error shows.
-const maxShown = 80
 
 // Error is a bad value in a config. Its text is "path: value: must be ...".
 type Error struct {
@@ -45,20 +39,6 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// shorten cuts a value that is too long to be shown in an error, between two
-// runes. What is left is valid UTF-8, whatever the config has.
-func shorten(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxShown {
-		return s
-	}
-	end := maxShown
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
-}
 
 // Unmarshal reads data into the message and returns the paths of the fields that
 // the message does not have. An error is an *Error.
@@ -203,28 +183,6 @@ func readLeaf(value json.RawMessage, m protoreflect.Message, field protoreflect.
 	}
 	enum := field.Enum()
 	return v, enum == nil || enum.Values().ByNumber(v.Enum()) != nil
-}
-
-// Shown is the form in which an error shows a value, which is known to be JSON: on
-// one line.
-func Shown(value json.RawMessage) string {
-	var line bytes.Buffer
-	_ = json.Compact(&line, value) // known to be well-formed
-	return line.String()
-}
-
-// plainKey is what a path shows as it is.
-var plainKey = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_-]{1,%d}$`, maxShown))
-
-// Join adds a key to a path.
-func Join(path, key string) string {
-	if !plainKey.MatchString(key) {
-		key = strconv.Quote(shorten(key))
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }
 
 // want says what a field may hold, to somebody who wrote a value that it may

@@ -18,7 +18,7 @@ func Text(s string) string {
 	if cut {
 		s = cutAt(s, enough)
 	}
-	s = withoutUserInfo(s)
+	s = WithoutUserInfo(s)
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):
@@ -61,9 +61,9 @@ func cutAt(s string, n int) string {
 	return s
 }
 
-// withoutUserInfo hides all that may be the user info of a URI in a text: what is
+// WithoutUserInfo hides all that may be the user info of a URI in a text: what is
 // before an "@", or one that is escaped, back to where the authority may begin.
-func withoutUserInfo(s string) string {
+func WithoutUserInfo(s string) string {
 	var out strings.Builder
 	for {
 		at, n := nextAt(s)

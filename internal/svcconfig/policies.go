@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"google.golang.org/grpc/balancer"
 
@@ -52,12 +50,12 @@ func Choose(value json.RawMessage, path string) (Policy, *Problem) {
 			if balancer.Get(name) != nil {
 				return Policy{Path: configjson.Join(at, name), Name: name, Config: config}, nil
 			}
-			asked = append(asked, strconv.Quote(name))
+			asked = append(asked, configjson.Quote(name))
 		}
 	}
 	text := "must name a policy that is registered"
 	if len(asked) > 0 {
-		text += ", and none of these is: " + strings.Join(asked, ", ")
+		text += ", and none of these is: " + configjson.List(asked)
 	}
 	return Policy{}, &Problem{Path: path, Text: text}
 }

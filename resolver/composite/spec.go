@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -118,7 +119,7 @@ func parseCluster(part string) (specCluster, error) {
 		c.name = c.target.Parsed.Endpoint()
 	}
 	if c.name == "" {
-		c.name = text
+		c.name = inspect.WithoutUserInfo(text)
 	}
 	if len(c.name) > maxNameLength {
 		return c, fmt.Errorf("must have a name of at most %d bytes, and has one of %d", maxNameLength, len(c.name))
@@ -142,7 +143,7 @@ func (s *spec) slots() uint64 {
 	return uint64(len(s.clusters)) * max(s.query.attempts, 1)
 }
 
-// wrong is the error for a part of a target.
+// wrong is the error for a part of a target. It does not show user info.
 func wrong(part, want string) error {
-	return fmt.Errorf("composite: target: %s: %s; a target looks like %s", part, want, example)
+	return fmt.Errorf("composite: target: %s: %s; a target looks like %s", inspect.WithoutUserInfo(part), inspect.WithoutUserInfo(want), example)
 }

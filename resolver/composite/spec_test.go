@@ -65,6 +65,7 @@ var accepted = []struct {
 
 	{name: "a name again", input: "composite:///a=x:1,a=x:1,b=y:1,a=x:1", clusters: "a@x:1 a@x:1 b@y:1 a@x:1"},
 	{name: "a target again", input: "composite:///a=x:1,b=x:1", clusters: "a@x:1 b@x:1"},
+	{name: "a name without the user info", input: "composite:///passthrough:%2F%2Fuser:secret@host", clusters: "passthrough://***@host@passthrough://user:secret@host"},
 	{name: "a name that was a target's", input: "composite:///a:1,a:1", clusters: "a:1@a:1 a:1@a:1"},
 
 	{name: "retryOn", input: "composite:///a?retryOn=UNAVAILABLE", clusters: "a@a", query: specQuery{retryOn: []string{"UNAVAILABLE"}}},
@@ -122,6 +123,8 @@ func (s *spec) text() string {
 // rejected are targets and their errors, without what all of them begin and end
 // with.
 var rejected = []struct{ name, input, want string }{
+	{"user info in a cluster's target", "composite:///a=etcd://user:secret@host/x", `cluster 1: "a=etcd://***@host/x": must have a scheme that a resolver is registered for, and none is for "etcd"`},
+	{"user info in a target that has another's name", "composite:///a=x:1,a=etcd:%2F%2Fuser:secret%40host/x", `cluster 2: "***@host/x": must have a scheme that a resolver is registered for, and none is for "etcd"`},
 	{"two slashes", "composite://a,b", `"a,b": must come after three slashes`},
 	{"two slashes and a name", "composite://a=dns:///a.example:443", `"a=dns:": must come after three slashes`},
 	{"two slashes and a path", "composite://host/a,b", `"host": must come after three slashes`},

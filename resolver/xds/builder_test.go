@@ -41,7 +41,7 @@ func TestErrorsReachRPCs(t *testing.T) {
 		{"no query", "composite-xds:///svc", `composite-xds: target: query "": must have clusters or config; a target looks like "composite-xds:///service.example?clusters=primary,secondary"`},
 		{"a config that the policy rejects", "composite-xds:///svc?config=" + url.QueryEscape(`{"clusters":[{"name":"a","attemptTimeout":"-1s"}]}`), `clusters[0].attemptTimeout: "-1s": must be positive`},
 		{"no clusters in the config", "composite-xds:///svc?config={}", `clusters: must list at least one cluster`},
-		{"clusters of the wrong type", `composite-xds:///svc?config={"clusters":["a"]}`, `composite-xds: target: query "config={\"clusters\":[\"a\"]}"`},
+		{"clusters of the wrong type", `composite-xds:///svc?config={"clusters":["a"]}`, `composite-xds: target: query "config": `},
 		{"a child policy of the wrong type", `composite-xds:///svc?config={"clusters":[{"name":"a","childPolicy":{"x":1}}]}`, `childPolicy`},
 		{"gRPC's resolver cannot be built", "composite-xds:///svc?clusters=a", `composite-xds: no bootstrap config`},
 	} {

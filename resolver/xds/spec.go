@@ -37,7 +37,7 @@ func parseSpec(u url.URL) (*spec, error) {
 	case u.Opaque != "":
 		return nil, wrong(fmt.Sprintf("%q", u.Opaque), "must come after three slashes")
 	case u.Fragment != "":
-		return nil, wrong(fmt.Sprintf("fragment %q", u.Fragment), `must not be there; write a "#" as %23`)
+		return nil, wrong("fragment", `must not be there; write a "#" as %23`)
 	case strings.TrimPrefix(u.Path, "/") == "":
 		return nil, wrong(fmt.Sprintf("name %q", u.Path), "must not be empty")
 	case !utf8.ValidString(u.Path):
@@ -52,17 +52,21 @@ func parseSpec(u url.URL) (*spec, error) {
 	return s, nil
 }
 
-// parseQuery reads the query, which has one key.
+// parseQuery reads the query, which has one key. Errors do not show a config, which may
+// have request metadata in it.
 func (s *spec) parseQuery(raw string) (err error) {
 	if raw == "" {
 		return wrong(`query ""`, "must have clusters or config")
 	}
-	pair, rest, more := strings.Cut(raw, "&")
-	s.part = fmt.Sprintf("query %q", pair)
-	if more {
-		return wrong(fmt.Sprintf("query %q", rest), `must not be there: the query has one key, clusters or config; write a "&" in its value as %26`)
-	}
+	pair, _, more := strings.Cut(raw, "&")
 	key, value, _ := strings.Cut(pair, "=")
+	s.part = fmt.Sprintf("query %q", key)
+	if key == "clusters" {
+		s.part = fmt.Sprintf("query %q", pair)
+	}
+	if more {
+		return wrong(s.part, `must be the only key; write a "&" in its value as %26`)
+	}
 	switch key {
 	case "clusters":
 		s.policy, err = parseClusters(value)

@@ -87,7 +87,7 @@ func check(p svcconfig.Policy) error {
 		return nil
 	}
 	if _, err := parser.ParseConfig(p.Config); err != nil {
-		return refused(svcconfig.Problem{Path: p.Path, Text: err.Error()})
+		return refused(svcconfig.Problem{Path: p.Path, Text: configjson.Cause(err, p.Config).Error()})
 	}
 	return nil
 }
