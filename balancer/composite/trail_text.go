@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 )
@@ -63,7 +64,7 @@ func (a Attempt) write(told map[string]bool) string {
 	}
 	text += plainOrQuoted(a.Cluster)
 	if a.Peer != "" {
-		text += " " + a.Peer
+		text += " " + plainOrQuoted(a.Peer)
 	}
 	text += ": " + codeName(a.Code)
 	if a.Message != "" {
@@ -109,7 +110,7 @@ func (s Skip) String() string {
 // plainOrQuoted quotes a name that would not read as one.
 func plainOrQuoted(name string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(" \"();,", r) }
-	if strings.ContainsFunc(name, odd) {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
 		return quoteShort(name)
 	}
 	return name

@@ -20,6 +20,7 @@ func TestTextOfTrail(t *testing.T) {
 		want  string
 	}{
 		{"none", nil, ""},
+		{"an odd address", []composite.Attempt{{Number: 1, Cluster: "a", Peer: "/tmp/x\n; attempt 2 b: OK", Committed: true}, {Number: 2, Cluster: "b", Peer: "\xff"}}, `attempt 1 a "/tmp/x\n; attempt 2 b: OK": OK; attempt 2 b "\xff": OK`},
 		{"a success", []composite.Attempt{{Number: 1, Cluster: "a", Peer: peer, Committed: true}}, "attempt 1 a 192.0.2.1:443: OK"},
 		{
 			"failures",
