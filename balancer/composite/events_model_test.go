@@ -57,6 +57,7 @@ type eventTier struct {
 	back                  time.Duration
 
 	used            bool // since the last check
+	unsure          bool // whether it was: an attempt has used and woken it at once
 	lastUsed, check time.Duration
 	checks          bool
 

@@ -81,6 +81,7 @@ func (t *eventTier) ask(errs map[*eventTier]string) string {
 	}
 	if t.condition == evSleeps {
 		t.m.later = append(t.m.later, t.connect)
+		t.unsure = true
 	}
 	if t.settings.lazy {
 		t.used = true

@@ -200,6 +200,11 @@ func (p *eventPlay) pick(number int, failFast bool) {
 		p.fatalf("attempt %d:\n%s: want\n%s", number, got, want)
 	}
 	p.model.settle()
+	for i, t := range p.model.tiers {
+		if t.unsure {
+			t.unsure, t.used = false, p.world.policy.clusters[i].used.Load()
+		}
+	}
 }
 
 // attemptNumber is an attempt of an RPC, as a picker gets it.
