@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,8 @@ func TestHostsThatPicksAvoid(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		avoid  int
-		hosts  string // that the child picks for the second attempt, in turn; the first used h
+		first  string // that the child picks for the first attempt, default h
+		hosts  string // and for the second one, in turn
 		asked  int
 		host   string
 		failed bool
@@ -62,6 +64,8 @@ func TestHostsThatPicksAvoid(t *testing.T) {
 		{name: "another one later", avoid: 2, hosts: "h h i", asked: 3, host: "i"},
 		{name: "the last counts whatever it is", avoid: 2, hosts: "h h h i", asked: 3, host: "h"},
 		{name: "one that is not known", avoid: 2, hosts: "h ? i", asked: 2, host: ""},
+		{name: "one after another that are not known", avoid: 2, first: "?", hosts: "? i", asked: 1, host: ""},
+		{name: "a connection of somebody else's", avoid: 2, first: "foreign", hosts: "foreign i", asked: 1, host: "foreign"},
 		{name: "the child fails", avoid: 3, hosts: "h ! i", asked: 2, failed: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -69,7 +73,7 @@ func TestHostsThatPicksAvoid(t *testing.T) {
 			p.config.slots = plan.NewSlots([]plan.Entry{{Cluster: 0, Attempts: 2}}, plan.Fail, true)
 			c := &p.clusters[0]
 			c.config.avoidPreviousHosts, c.guarded = tc.avoid, tc.avoid > 0
-			hosts, asked, discarded, used := []string{"h"}, 0, 0, ""
+			hosts, asked, discarded, used := []string{cmp.Or(tc.first, "h")}, 0, 0, ""
 			c.picker = childFunc(func(balancer.PickInfo) (balancer.PickResult, error) {
 				host := hosts[asked]
 				asked++
@@ -80,10 +84,11 @@ func TestHostsThatPicksAvoid(t *testing.T) {
 					host = ""
 				}
 				used = host
-				return balancer.PickResult{
-					SubConn: &subConn{SubConn: namedSubConn{name: "a"}, host: host},
-					Done:    func(balancer.DoneInfo) { discarded++ },
-				}, nil
+				result := balancer.PickResult{SubConn: namedSubConn{name: "a"}, Done: func(balancer.DoneInfo) { discarded++ }}
+				if host != "foreign" {
+					result.SubConn = &subConn{SubConn: result.SubConn, host: host}
+				}
+				return result, nil
 			})
 			p.setTable(plan.NewTable(p.config.slots, []bool{true}))
 			r := newPickedRPC(context.Background(), t, p)
