@@ -1,6 +1,6 @@
 # What a developer runs. `make check` is what has to pass before a change lands.
 
-.PHONY: test race lint generate fuzz mutation bench bench-compare check
+.PHONY: test race lint generate fuzz mutation vulncheck bench bench-compare check
 
 test:
 	go test ./...
@@ -19,6 +19,9 @@ generate: tools
 
 fuzz:
 	.ci/fuzz 1m
+
+vulncheck:
+	.ci/vulncheck
 
 # AREA=plan, attempt or picker; all of them if left out.
 mutation:
