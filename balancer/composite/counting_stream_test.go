@@ -95,7 +95,7 @@ func upload(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) e
 	for range messages {
 		req := &testpb.StreamingInputCallRequest{Payload: &testpb.Payload{Body: make([]byte, size)}}
 		if err := stream.Send(req); err != nil {
-			return err
+			break // CloseAndRecv tells what it was
 		}
 	}
 	resp, err := stream.CloseAndRecv()
