@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -142,12 +143,13 @@ func (c *cluster) place() string {
 	return text
 }
 
-// channelTarget is the target of the channel, also for a policy inside another.
+// channelTarget is the target of the channel, without user info, also for a policy
+// inside another.
 func (b *compositeBalancer) channelTarget() string {
 	if outer, ok := b.cc.(*child); ok {
 		return outer.cluster.parent.channelTarget()
 	}
-	return b.opts.Target.String()
+	return inspect.WithoutUserInfo(b.opts.Target.String())
 }
 
 // writeLog writes the lines that have come together. The caller holds publishMu,

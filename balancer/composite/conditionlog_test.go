@@ -18,7 +18,8 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
-// loggedBench is a bench whose lines in the log are known by its channel's target.
+// loggedBench is a bench whose lines in the log are known by its channel's target,
+// which has user info that they must not have.
 type loggedBench struct {
 	*bench
 	prefix string
@@ -27,9 +28,9 @@ type loggedBench struct {
 
 func newLoggedBench(t *testing.T) *loggedBench {
 	t.Helper()
-	target := resolver.Target{URL: url.URL{Scheme: "test", Path: "/" + t.Name()}}
+	target := resolver.Target{URL: url.URL{Scheme: "test", Path: "/user:secret@" + t.Name()}}
 	b := &bench{t: t, channel: &fakeChannel{}, policy: testkit.NewPolicy(t)}
-	prefix := fmt.Sprintf("INFO: [composite] channel %q: ", target.String())
+	prefix := fmt.Sprintf("INFO: [composite] channel %q: ", "test:///***@"+t.Name())
 	before := len(Infos.With(prefix))
 	b.b = builder{}.Build(b.channel, balancer.BuildOptions{Target: target})
 	t.Cleanup(b.b.Close)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -100,7 +101,7 @@ func (e *exhausted) reason(slot int) string {
 		return "connecting"
 	case err == balancer.ErrNoSubConnAvailable: // asked, and passed over all the same
 	case err != nil:
-		return fmt.Sprintf("pick error (%s)", quoteShort(err.Error()))
+		return fmt.Sprintf("pick error (%s)", quoteCause(err))
 	case e.skips.full.Has(slot):
 		return fmt.Sprintf("max requests (%d)", c.config.maxRequests)
 	}
@@ -162,11 +163,11 @@ func explain(reason plan.Reason, timeout time.Duration, fromChild, fromResolver 
 	case fromChild == nil && fromResolver == nil:
 		return text
 	case fromResolver == nil, fromChild != nil && strings.Contains(fromChild.Error(), fromResolver.Error()):
-		return fmt.Sprintf("%s (%s)", text, quoteShort(fromChild.Error()))
+		return fmt.Sprintf("%s (%s)", text, quoteCause(fromChild))
 	case fromChild == nil:
-		return fmt.Sprintf("%s (%s)", text, quoteShort(fromResolver.Error()))
+		return fmt.Sprintf("%s (%s)", text, quoteCause(fromResolver))
 	default:
-		return fmt.Sprintf("%s (%s, and its resolver: %s)", text, quoteShort(fromChild.Error()), quoteShort(fromResolver.Error()))
+		return fmt.Sprintf("%s (%s, and its resolver: %s)", text, quoteCause(fromChild), quoteCause(fromResolver))
 	}
 }
 
@@ -258,6 +259,10 @@ func quoteShort(s string) string {
 	}
 	return fmt.Sprintf("%q", s)
 }
+
+// quoteCause quotes what a resolver or a policy says, which may have the target's user
+// info in it.
+func quoteCause(err error) string { return quoteShort(inspect.WithoutUserInfo(err.Error())) }
 
 // joinShort joins parts until they are too long for an error, and counts the
 // rest.

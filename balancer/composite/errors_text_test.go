@@ -73,6 +73,8 @@ func TestExplain(t *testing.T) {
 		want            string
 	}{
 		{"nothing known", plan.NoEndpoints, nil, nil, "no endpoints"},
+		{"user info", plan.TransientFailure, errors.New("dns://u:secret@ns/a: down"), errors.New("resolver for \"dns:///u:secret@a\": down"),
+			`transient failure ("dns://***@ns/a: down", and its resolver: "resolver for \"dns:///***@a\": down")`},
 		{"the time", plan.ConnectTimeout, nil, nil, "connect timeout after 3s"},
 		{"the child's", plan.TransientFailure, refused, nil, `transient failure ("connection refused")`},
 		{"the resolver's", plan.TransientFailure, nil, missing, `transient failure ("no such host")`},

@@ -102,7 +102,7 @@ func writeSkips(skips []Skip, told map[string]bool) string {
 func (s Skip) String() string {
 	text := plainOrQuoted(s.Cluster) + " skipped: " + strings.ReplaceAll(s.Reason, "_", " ")
 	if s.Err != nil {
-		text += " (" + quoteShort(s.Err.Error()) + ")"
+		text += " (" + quoteCause(s.Err) + ")"
 	}
 	return text
 }

@@ -84,11 +84,17 @@ func WithoutUserInfo(s string) string {
 
 // nextAt returns where the first "@" is, escaped or not, and its length.
 func nextAt(s string) (at, length int) {
-	at = -1
-	for _, form := range []string{"@", "%40", "%2540"} {
-		if i := strings.Index(s, form); i >= 0 && (at < 0 || i < at) {
-			at, length = i, len(form)
+	for {
+		i := strings.IndexAny(s[at:], "@%")
+		if i < 0 {
+			return -1, 0
 		}
+		at += i
+		for _, form := range []string{"@", "%40", "%2540"} {
+			if strings.HasPrefix(s[at:], form) {
+				return at, len(form)
+			}
+		}
+		at++
 	}
-	return at, length
 }

@@ -21,6 +21,7 @@ func TestText(t *testing.T) {
 		{"escaped twice", "composite:///u:secret%2540ns", "composite:///***@ns"},
 		{"with all that it may have", "dns://u-._~!$&'()*+,;=:%2Fsecret@ns/a", "dns://***@ns/a"},
 		{"quoted in an error", `resolver for "dns://u:secret@ns/a": produced zero addresses`, `resolver for "dns://***@ns/a": produced zero addresses`},
+		{"percent signs that are none", "a%2 b%254 c%3Au:s%40d", "a%2 b%254 ***@d"},
 		{"an abstract socket", "dial unix @socket: refused", "dial unix @socket: refused"},
 		{"markup", `<script>alert("1")</script>`, `<script>alert("1")</script>`},
 		{"several lines", "a\r\nb\tc", "a  b c"},
