@@ -469,6 +469,8 @@ func TestWaitForReady(t *testing.T) {
 func TestDeadlineHoldsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: "passthrough:///" + testkit.ClosedPort}}})
+	cc.Connect()
+	testkit.AwaitState(t, cc, connectivity.TransientFailure) // the error tells of it
 	ctx, cancel := context.WithTimeout(testkit.Context(t), 100*time.Millisecond)
 	defer cancel()
 	_, err := testkit.Unary(ctx, cc, grpc.WaitForReady(true))
