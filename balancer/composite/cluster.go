@@ -162,8 +162,8 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 	c.target.Store(target)
 	b := c.parent
 	b.mu.Lock()
-	c.unresolved, c.resolveErr = false, nil
-	c.parent.causes.Add(1)
+	c.unresolved = false
+	c.setResolveErrLocked(nil)
 	if c.asleep {
 		// Nobody is connected to the old endpoints, and when the cluster wakes
 		// nobody must be.
@@ -202,8 +202,8 @@ func (c *cluster) note(endpoints resolver.State) {
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
 	c.endpoints = endpoints
-	c.unresolved, c.resolveErr = false, nil
-	c.parent.causes.Add(1)
+	c.unresolved = false
+	c.setResolveErrLocked(nil)
 	c.empty = len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0
 }
 
@@ -262,14 +262,20 @@ func (c *cluster) install(ch *child) {
 // caller holds childMu, and holds the cluster back.
 func (c *cluster) fail(err error) {
 	c.parent.mu.Lock()
-	c.resolveErr = err
-	c.parent.causes.Add(1)
+	c.setResolveErrLocked(err)
 	c.unresolved = !c.resolved
 	ch := c.latestLocked()
 	c.parent.mu.Unlock()
 	if ch != nil {
 		ch.balancer.ResolverError(err)
 	}
+}
+
+// setResolveErrLocked sets what errors of picks tell of the resolver. The caller holds
+// parent.mu.
+func (c *cluster) setResolveErrLocked(err error) {
+	c.resolveErr = err
+	c.parent.causes.Add(1)
 }
 
 // exitLatest asks the child to connect. The caller holds childMu.

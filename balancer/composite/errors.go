@@ -2,6 +2,8 @@ package composite
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -76,17 +78,14 @@ func (e *pickErrors) awaitPlaces() bool {
 
 func (e *exhausted) Error() string {
 	considered := e.table.Considered(e.start)
-	parts := make([]string, 0, considered.Len())
-	length := 0
-	for slot := range considered.All() {
-		if length > maxErrorLength { // joinShort only counts the rest
-			parts = append(parts, "")
-			continue
+	skipped := func(yield func(string) bool) {
+		for slot := range considered.All() {
+			if !yield(e.picker.name(e.attempt, &e.table, slot) + " skipped: " + e.reason(slot)) {
+				return
+			}
 		}
-		parts = append(parts, e.picker.name(e.attempt, &e.table, slot)+" skipped: "+e.reason(slot))
-		length += len(parts[len(parts)-1]) + len("; ")
 	}
-	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.attempt.Number(), joinShort(parts), quoteFailure(e.last))
+	return fmt.Sprintf("composite: attempt %d: no host available (no_healthy_upstream): %s%s", e.attempt.Number(), joinFirst(considered.Len(), skipped), quoteFailure(e.last))
 }
 
 // reason says why the cluster of a slot was passed over.
@@ -266,17 +265,22 @@ func quoteCause(err error) string { return quoteShort(inspect.WithoutUserInfo(er
 
 // joinShort joins parts until they are too long for an error, and counts the
 // rest.
-func joinShort(parts []string) string {
+func joinShort(parts []string) string { return joinFirst(len(parts), slices.Values(parts)) }
+
+// joinFirst is joinShort for n parts that are made as they are needed.
+func joinFirst(n int, parts iter.Seq[string]) string {
 	var text strings.Builder
-	for i, part := range parts {
+	i := 0
+	for part := range parts {
 		if i > 0 && text.Len()+len(part) > maxErrorLength {
-			fmt.Fprintf(&text, "; and %d more", len(parts)-i)
+			fmt.Fprintf(&text, "; and %d more", n-i)
 			break
 		}
 		if i > 0 {
 			text.WriteString("; ")
 		}
 		text.WriteString(part)
+		i++
 	}
 	return text.String()
 }

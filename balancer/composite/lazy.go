@@ -142,8 +142,8 @@ func (c *cluster) sleep() {
 	c.since, c.asked = time.Time{}, false
 	if c.config.target != nil {
 		// What it resolves to may be another when it wakes.
-		c.resolved, c.unresolved, c.empty, c.resolveErr = false, false, false, nil
-		b.causes.Add(1)
+		c.resolved, c.unresolved, c.empty = false, false, false
+		c.setResolveErrLocked(nil)
 	}
 	children := c.dismissLocked()
 	c.settleLocked()

@@ -52,11 +52,12 @@ func (a *Attempt) observed() bool {
 // settle returns what tells the observers, or nil if there are none. The caller
 // holds ledger.mu, and calls the result after it has let go of it.
 func (a *Attempt) settle(oneOf []codes.Code) func() {
-	if a.settled || !a.observed() || a.more.Load() == nil {
+	m := a.more.Load()
+	if a.settled || !a.observed() || m == nil {
 		return nil
 	}
 	a.settled = true
-	watchers := a.more.Load().watchers
+	watchers := m.watchers
 	return func() {
 		for _, w := range watchers {
 			if w.observer != nil {
