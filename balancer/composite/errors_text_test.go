@@ -39,6 +39,16 @@ func TestJoinShort(t *testing.T) {
 	}
 }
 
+// TestListThatIsJustFull has the text of the first cluster leave one byte of the list.
+func TestListThatIsJustFull(t *testing.T) {
+	p := tableOf(3, 3, nil)
+	p.clusters[0].cluster.name = strings.Repeat("x", maxErrorLength-1-len(" skipped: "))
+	_, err := p.Pick(balancer.PickInfo{Ctx: firstAttempt(t)})
+	if err == nil || !strings.HasSuffix(err.Error(), "x skipped: ; and 2 more") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestQuoteShort(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"short", "a\nb", `"a\nb"`},

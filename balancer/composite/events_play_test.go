@@ -1,19 +1,14 @@
 package composite
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/stats"
-
-	"github.com/grpc-composite/grpc-composite/internal/attempt"
 )
 
 // eventPlay is a policy and its model, which the same things happen to.
@@ -191,7 +186,7 @@ func (p *eventPlay) pick(number int, failFast bool) {
 	if latest == nil {
 		return
 	}
-	got := outcome(latest.Picker.Pick(balancer.PickInfo{Ctx: attemptNumber(p.t, number, failFast)}))
+	got := outcome(latest.Picker.Pick(balancer.PickInfo{Ctx: attemptOf(p.t, number, !failFast)}))
 	synctest.Wait()
 	if p.model.closed {
 		return // a pick that was late; what it comes to does not matter
@@ -205,23 +200,6 @@ func (p *eventPlay) pick(number int, failFast bool) {
 			t.unsure, t.used = false, p.world.policy.clusters[i].used.Load()
 		}
 	}
-}
-
-// attemptNumber is an attempt of an RPC, as a picker gets it.
-func attemptNumber(t *testing.T, number int, failFast bool) context.Context {
-	t.Helper()
-	var ctx context.Context
-	h := attempt.StatsHandler()
-	start := attempt.WithStart(context.Background(), number)
-	err := attempt.Interceptors{}.Unary(start, "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		ctx = h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: failFast})
-		h.HandleRPC(ctx, &stats.Begin{Client: true})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx
 }
 
 // outcome puts what a picker says into the words of the model.

@@ -51,7 +51,7 @@ func TestAttemptsThatWaitHoldNoPlace(t *testing.T) {
 // TestGuardedPicksAllocateNothing is about picks that are made while the guard has
 // nothing against them.
 func TestGuardedPicksAllocateNothing(t *testing.T) {
-	cooldown := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	cooldown := hourOfRest()
 	for _, tc := range []struct {
 		name string
 		cfg  clusterConfig
@@ -81,6 +81,11 @@ func TestGuardedPicksAllocateNothing(t *testing.T) {
 			t.Errorf("%s: a pick makes %v allocations: want none", tc.name, allocs)
 		}
 	}
+}
+
+// hourOfRest is a cooldown that the first failure begins.
+func hourOfRest() *breaker.Config {
+	return &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
 }
 
 // guardedTables is a picker over two clusters, of which the first is guarded.
@@ -119,7 +124,7 @@ func (c *crowd) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 // on.
 func TestCrowdAtTheGuard(t *testing.T) {
 	const attempts = 64
-	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	hour := hourOfRest()
 	for _, tc := range []struct {
 		name string
 		cfg  clusterConfig
@@ -184,7 +189,7 @@ func (f childFunc) Pick(info balancer.PickInfo) (balancer.PickResult, error) { r
 // TestPlaceIsTakenMeanwhile has the last place go to another attempt while a child
 // picks for a probe.
 func TestPlaceIsTakenMeanwhile(t *testing.T) {
-	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	hour := hourOfRest()
 	var p *picker
 	var g *guard
 	o := &toldObserver{}
@@ -217,7 +222,7 @@ func (o *toldObserver) Settle(uint64, []codes.Code) { o.told.Add(1) }
 // TestHeldBackClustersAreNotAsked has a child count the picks that it is asked
 // for.
 func TestHeldBackClustersAreNotAsked(t *testing.T) {
-	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	hour := hourOfRest()
 	for _, tc := range []struct {
 		name string
 		cfg  clusterConfig

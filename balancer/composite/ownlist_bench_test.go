@@ -5,27 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
-	"google.golang.org/grpc/stats"
-
-	"github.com/grpc-composite/grpc-composite/internal/attempt"
 )
-
-// attemptIn returns the context of a first attempt of an RPC that is made in ctx.
-func attemptIn(ctx context.Context, t testing.TB) (first context.Context) {
-	t.Helper()
-	h := attempt.StatsHandler()
-	err := attempt.Interceptors{}.Unary(ctx, "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		first = h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: true})
-		h.HandleRPC(first, &stats.Begin{Client: true})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return first
-}
 
 // ownPick is a picker over 64 clusters of which half have no host, and the
 // attempt of an RPC with a list of n of them, from the last to the first.

@@ -1,15 +1,11 @@
 package composite
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
-	"google.golang.org/grpc/stats"
 
-	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -21,35 +17,27 @@ type stubPicker struct{ result balancer.PickResult }
 
 func (p *stubPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) { return p.result, nil }
 
-// firstAttempt returns the context of a first attempt, as a picker gets it.
-func firstAttempt(t testing.TB) (ctx context.Context) {
-	t.Helper()
-	h := attempt.StatsHandler()
-	err := attempt.Interceptors{}.Unary(context.Background(), "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		ctx = h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: true})
-		h.HandleRPC(ctx, &stats.Begin{Client: true})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+// entriesOf is a list of n clusters, with one slot each.
+func entriesOf(n int) []plan.Entry {
+	entries := make([]plan.Entry, n)
+	for i := range entries {
+		entries[i] = plan.Entry{Cluster: i, Attempts: 1}
 	}
-	return ctx
+	return entries
 }
 
 // tableOf makes a picker over n clusters of which the first down have no host.
 func tableOf(n, down int, child balancer.Picker) *picker {
-	entries := make([]plan.Entry, n)
 	usable := make([]bool, n)
 	p := &picker{config: &lbConfig{}, policy: &compositeBalancer{}, clusters: make([]pickCluster, n)}
 	for i := range n {
-		entries[i] = plan.Entry{Cluster: i, Attempts: 1}
 		usable[i] = i >= down
 		p.clusters[i] = pickCluster{cluster: &cluster{name: fmt.Sprint(i), parent: p.policy}, config: &clusterConfig{}, picker: child}
 		if usable[i] {
 			p.clusters[i].condition = plan.HasHost
 		}
 	}
-	p.setTable(plan.NewTable(plan.NewSlots(entries, plan.Fail, true), usable))
+	p.setTable(plan.NewTable(plan.NewSlots(entriesOf(n), plan.Fail, true), usable))
 	return p
 }
 

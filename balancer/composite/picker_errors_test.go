@@ -84,13 +84,13 @@ func TestSharedErrors(t *testing.T) {
 // stream, which has used a slot.
 func afterSlot(t *testing.T, p *picker, slot int) context.Context {
 	t.Helper()
-	rpc := openRPC(WithAttempt(context.Background(), 0))
+	rpc := openRPC(WithAttempt(context.Background(), 0), t)
 	stream, cancel := context.WithCancel(rpc)
 	t.Cleanup(cancel)
-	first := beginAttempt(stream)
+	first := beginAttempt(stream, false)
 	first.Pick()
 	first.UseSlot(p.policy, slot)
-	return beginAttempt(rpc)
+	return beginAttempt(rpc, false)
 }
 
 // TestReasonsInErrors checks the words for what a pick has passed over.

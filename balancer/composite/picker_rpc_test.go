@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/stats"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
@@ -24,24 +22,8 @@ type pickedRPC struct {
 
 func newPickedRPC(ctx context.Context, t *testing.T, p *picker) *pickedRPC {
 	t.Helper()
-	stream := openRPC(ctx)
-	return &pickedRPC{t: t, picker: p, begin: func() *attempt.Attempt { return beginAttempt(stream) }}
-}
-
-// openRPC returns the context of an RPC as its streams get it.
-func openRPC(ctx context.Context) (rpc context.Context) {
-	_ = attempt.Interceptors{}.Unary(ctx, "", nil, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		rpc = ctx
-		return nil
-	})
-	return rpc
-}
-
-func beginAttempt(stream context.Context) *attempt.Attempt {
-	h := attempt.StatsHandler()
-	ctx := h.TagRPC(stream, &stats.RPCTagInfo{FailFast: true})
-	h.HandleRPC(ctx, &stats.Begin{Client: true})
-	return attempt.FromContext(ctx)
+	stream := openRPC(ctx, t)
+	return &pickedRPC{t: t, picker: p, begin: func() *attempt.Attempt { return beginAttempt(stream, false) }}
 }
 
 // next begins the RPC's next attempt and picks for it.
@@ -105,14 +87,6 @@ func TestPicksOfOneRPC(t *testing.T) {
 			}
 		})
 	}
-}
-
-func entriesOf(n int) []plan.Entry {
-	entries := make([]plan.Entry, n)
-	for i := range entries {
-		entries[i] = plan.Entry{Cluster: i, Attempts: 1}
-	}
-	return entries
 }
 
 // TestPickPastTheEnd checks how an attempt past the end ends its RPC: like the last

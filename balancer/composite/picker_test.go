@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
-	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
@@ -41,7 +37,6 @@ import (
 func pickerOf(t *testing.T, letters string, config lbConfig, skip bool) *picker {
 	t.Helper()
 	p := &picker{config: &config, policy: &compositeBalancer{}}
-	var entries []plan.Entry
 	var usable []bool
 	for i, letter := range letters {
 		name := fmt.Sprintf("%c", 'a'+i)
@@ -73,10 +68,10 @@ func pickerOf(t *testing.T, letters string, config lbConfig, skip bool) *picker 
 			c.guarded = true
 			rest(t, &c, letter)
 		}
-		entries, usable = append(entries, plan.Entry{Cluster: i, Attempts: 1}), append(usable, c.condition != plan.NoHost)
+		usable = append(usable, c.condition != plan.NoHost)
 		p.clusters = append(p.clusters, c)
 	}
-	p.config.slots = plan.NewSlots(entries, plan.Fail, skip)
+	p.config.slots = plan.NewSlots(entriesOf(len(letters)), plan.Fail, skip)
 	p.setTable(plan.NewTable(p.config.slots, usable))
 	return p
 }
@@ -90,7 +85,7 @@ func rest(t *testing.T, c *pickCluster, letter rune) {
 		g.inFlight.Store(1)
 	}
 	if letter != 'f' {
-		c.config.cooldown = &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+		c.config.cooldown = hourOfRest()
 		g.breaker.Configure(c.config.cooldown)
 		token, _ := g.breaker.Allow()
 		g.breaker.Settle(token, codes.Unavailable)
@@ -110,19 +105,6 @@ func (a *answer) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, a.err
 	}
 	return a.result, nil
-}
-
-// attemptOf returns the context of the attempt with a number, of an RPC that waits for
-// ready or not.
-func attemptOf(t testing.TB, number int, wait bool) (ctx context.Context) {
-	t.Helper()
-	h := attempt.StatsHandler()
-	_ = attempt.Interceptors{}.Unary(WithAttempt(context.Background(), number), "", nil, nil, nil, func(rpc context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		ctx = h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: !wait})
-		h.HandleRPC(ctx, &stats.Begin{Client: true})
-		return nil
-	})
-	return ctx
 }
 
 // describePick tells what became of a pick: "b after 0-1 full 1" is a connection of

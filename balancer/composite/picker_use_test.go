@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
@@ -147,7 +146,7 @@ func TestEndsOfGuardedPicks(t *testing.T) {
 // TestEndsOfProbes checks what the end of a pick does that is a probe: a pick that was
 // discarded gives its turn back.
 func TestEndsOfProbes(t *testing.T) {
-	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	hour := hourOfRest()
 	for _, tc := range []struct {
 		name string
 		info balancer.DoneInfo
@@ -192,11 +191,11 @@ func TestEndsOfProbes(t *testing.T) {
 // TestAttemptsTellTheBreaker checks that what attempts came to reaches the breaker of
 // their cluster, and none that has no cooldown.
 func TestAttemptsTellTheBreaker(t *testing.T) {
-	hour := &breaker.Config{Failures: 1, Codes: breaker.CodesOf(codes.Unavailable), Time: time.Hour, MaxTime: time.Hour}
+	hour := hourOfRest()
 	for _, cooldown := range []*breaker.Config{nil, hour} {
 		p, g := guardedTables(clusterConfig{cooldown: cooldown, maxRequests: 5}, &answer{result: balancer.PickResult{SubConn: &subConn{SubConn: stubSubConn{}}}})
-		stream, cancel := context.WithCancel(openRPC(context.Background()))
-		a := beginAttempt(stream)
+		stream, cancel := context.WithCancel(openRPC(context.Background(), t))
+		a := beginAttempt(stream, false)
 		if _, err := p.Pick(balancer.PickInfo{Ctx: a}); err != nil {
 			t.Fatal(err)
 		}
