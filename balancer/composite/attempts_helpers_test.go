@@ -13,7 +13,7 @@ import (
 // openRPC returns the context of an RPC as its streams get it.
 func openRPC(ctx context.Context, t testing.TB) (rpc context.Context) {
 	t.Helper()
-	err := attempt.Interceptors{}.Unary(ctx, "", nil, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+	err := (&attempt.Interceptors{}).Unary()(ctx, "", nil, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
 		rpc = ctx
 		return nil
 	})

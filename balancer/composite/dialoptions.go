@@ -35,8 +35,8 @@ func DialOptions(opts ...Option) []grpc.DialOption {
 		opt.apply(&interceptors)
 	}
 	dialOptions := []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(interceptors.Unary),
-		grpc.WithChainStreamInterceptor(interceptors.Stream),
+		grpc.WithChainUnaryInterceptor(interceptors.Unary()),
+		grpc.WithChainStreamInterceptor(interceptors.Stream()),
 		grpc.WithMaxCallAttempts(plan.MaxSlots),
 	}
 	if !interceptors.Lean {

@@ -26,8 +26,10 @@ type Cluster struct {
 type Attempt struct {
 	context.Context // the attempt's context, as gRPC-Go made it
 
-	// The goroutine that reads from the connection, on another processor, looks at
-	// the attempt's first cache line alone, which ends with number.
+	// The goroutine that reads from the connection, on another processor, writes to
+	// the attempt's first cache line, which ends with picker, and looks at no other.
+	// From then on, nobody else looks at this one if the attempt is an RPC's only one
+	// and succeeds.
 
 	timeout      atomic.Pointer[timeout] // nil if none was set
 	flags        flags[attemptFlag]
@@ -40,11 +42,8 @@ type Attempt struct {
 	pathLen int8     // how many clusters were chosen
 	cluster *Cluster // that the outermost policy chose
 
-	ledger *Ledger
-	stream <-chan struct{} // tells client streams apart
-
-	// What is left is guarded by ledger.mu until the attempt has begun. From then
-	// on number, transparent and history do not change any more.
+	// Guarded by ledger.mu until the attempt has begun. From then on number,
+	// transparent and history do not change any more.
 	number int
 
 	// What pickers say of the way to the cluster: see Route.
@@ -53,10 +52,14 @@ type Attempt struct {
 	none     bool
 	marked   bool // by pickers that have set more than the cluster and the way there
 
+	// What is left is guarded by ledger.mu, as is said above, but for ledger and stream.
 	transparent bool
 	settled     bool
 	counted     bool
 	succeeded   bool // known only when the RPC, or its stream, is over
+
+	ledger *Ledger
+	stream <-chan struct{} // the context's Done, which tells client streams apart
 
 	// more is set by pickers. It is nil if they have nothing to say that few have.
 	more atomic.Pointer[more]
@@ -117,7 +120,7 @@ func fromValue(ctx context.Context) *Attempt {
 
 // Value returns the attempt itself for this package's key.
 func (a *Attempt) Value(key any) any {
-	if key == attemptKey {
+	if k, ok := key.(contextKey); ok && k == attemptKey { // faster than a comparison of interfaces
 		return a
 	}
 	return a.Context.Value(key)
@@ -161,9 +164,6 @@ func (a *Attempt) pick() {
 	switch {
 	case !a.flags.has(picked):
 		a.flags.set(picked)
-		if !a.ledger.flags.has(composite) {
-			a.ledger.flags.set(composite)
-		}
 	case a.depth == 0:
 		a.marked, a.none = false, false
 		a.forget(0)

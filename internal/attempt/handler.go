@@ -17,13 +17,13 @@ import (
 // StatsHandler returns the handler that stamps each attempt of the RPCs whose
 // interceptor opened a ledger. It has no state of its own: any number of
 // channels may share it.
-func StatsHandler() stats.Handler { return handler{} }
+func StatsHandler() stats.Handler { return new(handler) }
 
 type handler struct{}
 
 // TagRPC is called before each attempt is picked for, and the context that it
 // returns is the one that the picker gets.
-func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+func (*handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	l, ok := ctx.Value(attemptKey).(*Ledger)
 	if !ok {
 		// Not tracked, or a second handler of the same channel: the ledger would
@@ -35,7 +35,7 @@ func (handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Conte
 
 // HandleRPC sees an attempt begin, move on and end. Whether it is transparent is
 // known only when it begins.
-func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
+func (*handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	switch e := event.(type) {
 	case *stats.Begin:
 		if a := FromContext(ctx); a != nil {
@@ -54,6 +54,9 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 			a.headerReceived()
 		}
 	case *stats.InTrailer:
+		if !limited.Load() {
+			return // without the cost of looking for the attempt
+		}
 		if a := FromContext(ctx); a != nil {
 			a.answered()
 		}
@@ -64,49 +67,54 @@ func (handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-func (handler) HandleConn(context.Context, stats.ConnStats) {}
+func (*handler) HandleConn(context.Context, stats.ConnStats) {}
 
 // Interceptors open ledgers. The zero value does no more than that.
 type Interceptors Hooks
 
-// Unary opens a ledger for each unary RPC.
-func (i Interceptors) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	ctx, l := i.open(ctx, cc, method, opts)
-	opts, err := i.start(l, opts)
-	if err != nil {
-		return err
-	}
-	return l.result(invoker(ctx, method, req, reply, cc, opts...))
-}
-
-// Stream opens a ledger for each streaming RPC.
-func (i Interceptors) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	ctx, l := i.open(ctx, cc, method, opts)
-	opts, err := i.start(l, opts)
-	if err != nil {
-		return nil, err
-	}
-	s, err := streamer(ctx, desc, cc, method, opts...)
-	if err != nil {
-		return nil, l.result(err)
-	}
-	return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
-}
-
-func (i Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
-	ctx, l := open(ctx, cc, method)
-	if l.failed == nil && !l.lean { // else options were given twice
-		l.failed, l.lean = i.Failed, i.Lean
-		if i.Lean {
-			l.failFast = failFastOption(opts)
+// Unary returns an interceptor that opens a ledger for each unary RPC.
+func (i *Interceptors) Unary() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		ctx, l := i.open(ctx, cc, method, opts)
+		opts, err := i.start(l, opts)
+		if err != nil {
+			return err
 		}
+		return l.result(invoker(ctx, method, req, reply, cc, opts...))
+	}
+}
+
+// Stream returns an interceptor that opens a ledger for each streaming RPC.
+func (i *Interceptors) Stream() grpc.StreamClientInterceptor {
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		ctx, l := i.open(ctx, cc, method, opts)
+		opts, err := i.start(l, opts)
+		if err != nil {
+			return nil, err
+		}
+		s, err := streamer(ctx, desc, cc, method, opts...)
+		if err != nil {
+			return nil, l.result(err)
+		}
+		return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
+	}
+}
+
+func (i *Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
+	ctx, l, found := open(ctx, cc, method)
+	if found && (l.failed != nil || l.lean) {
+		return ctx, l // options were given twice
+	}
+	l.failed, l.lean = i.Failed, i.Lean
+	if i.Lean {
+		l.failFast = failFastOption(opts)
 	}
 	return ctx, l
 }
 
-func (i Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
+func (i *Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
 	if i.Started == nil {
 		return opts, nil
 	}

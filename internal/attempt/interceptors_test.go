@@ -29,11 +29,11 @@ func failedBy(by string) Interceptors {
 // It returns what the RPC's caller is told when f has ended it.
 func inside(ctx context.Context, i Interceptors, kind string, cc *grpc.ClientConn, f func(context.Context, ...grpc.CallOption) error, opts ...grpc.CallOption) error {
 	if kind == "unary" {
-		return i.Unary(ctx, method, nil, nil, cc, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+		return i.Unary()(ctx, method, nil, nil, cc, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
 			return f(ctx, opts...)
 		}, opts...)
 	}
-	_, err := i.Stream(ctx, &grpc.StreamDesc{}, cc, method, func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	_, err := i.Stream()(ctx, &grpc.StreamDesc{}, cc, method, func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		return nil, f(ctx, opts...)
 	}, opts...)
 	return err
@@ -143,7 +143,7 @@ func (s *scriptedStream) CloseSend() error { return s.next() }
 func openStream(t *testing.T, i Interceptors, desc grpc.StreamDesc, answers ...error) (grpc.ClientStream, *scriptedStream, *Ledger) {
 	t.Helper()
 	s := &scriptedStream{answers: answers}
-	opened, err := i.Stream(context.Background(), &desc, channel(t), method, func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	opened, err := i.Stream()(context.Background(), &desc, channel(t), method, func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 		s.ctx = ctx
 		return s, nil
 	})

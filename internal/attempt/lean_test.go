@@ -18,7 +18,7 @@ import (
 // handler, which waits for ready or not.
 func openLean(t *testing.T, wait bool) *Ledger {
 	t.Helper()
-	_, l := open(context.Background(), channel(t), method)
+	_, l, _ := open(context.Background(), channel(t), method)
 	l.lean, l.failFast = true, failFastOption([]grpc.CallOption{grpc.WaitForReady(wait)})
 	return l
 }
@@ -42,7 +42,7 @@ func TestForPicker(t *testing.T) {
 		}
 	})
 	t.Run("with a stats handler", func(t *testing.T) {
-		rpc, _ := open(context.Background(), channel(t), method)
+		rpc, _, _ := open(context.Background(), channel(t), method)
 		if a := ForPicker(rpc); a != nil || IsLean(rpc) {
 			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, IsLean(rpc))
 		}
@@ -169,7 +169,7 @@ func TestLeanFailFast(t *testing.T) {
 		{"an option against the config", waits, []grpc.CallOption{fail}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, l := open(context.Background(), tc.cc, method)
+			_, l, _ := open(context.Background(), tc.cc, method)
 			l.lean, l.failFast = true, failFastOption(tc.opts)
 			ctx, _ := streamContexts(l, t)
 			if got := ForPicker(ctx).FailFast(); got != tc.want {

@@ -69,8 +69,8 @@ type ledgerFlag uint32
 const (
 	halfClosed ledgerFlag = 1 << iota // the client has sent its last message
 	observed                          // some attempt has an observer
-	composite                         // the policy has picked
 	counts                            // the policy counts attempts
+	timed                             // some attempt has a timeout
 	over                              // the RPC is, though streams of it may not be
 )
 
@@ -101,18 +101,19 @@ func (l *Ledger) rareLocked() *rare {
 
 // open returns the context and the ledger for an RPC on cc: a new ledger, or the
 // one that ctx already carries if an interceptor of the same RPC opened it,
-// since dial options may have been given twice.
-func open(ctx context.Context, cc *grpc.ClientConn, method string) (context.Context, *Ledger) {
+// since dial options may have been given twice, which found tells. A new one is not
+// read: its memory is still on its way to the processor.
+func open(ctx context.Context, cc *grpc.ClientConn, method string) (_ context.Context, _ *Ledger, found bool) {
 	l := &Ledger{Context: ctx, cc: cc, method: method, next: 1}
-	switch found := ctx.Value(openKey).(type) {
+	switch outer := ctx.Value(openKey).(type) {
 	case *Ledger:
-		if found.cc == cc && found.method == method && found.unused() {
-			return ctx, found
+		if outer.cc == cc && outer.method == method && outer.unused() {
+			return ctx, outer, true
 		}
 	case *request:
-		l.ask(found)
+		l.ask(outer)
 	}
-	return l, l
+	return l, l, false
 }
 
 func (l *Ledger) unused() bool {
@@ -139,14 +140,16 @@ func (l *Ledger) Value(key any) any {
 // tag makes the attempt of which ctx is the context. It has no number until it
 // begins.
 func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
-	a, tell := l.addAttempt(ctx, failFast)
+	l.mu.Lock()
+	a, tell := l.tagLocked(ctx, failFast)
+	l.mu.Unlock()
 	call(tell)
 	return a
 }
 
-func (l *Ledger) addAttempt(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// tagLocked is tag. The caller holds l.mu, and calls what it gets when it has let go of
+// it; so it is with beginLocked and endLocked.
+func (l *Ledger) tagLocked(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
 	a := &l.first
 	if l.firstUsed {
 		a = new(Attempt)
@@ -207,14 +210,15 @@ func isClosed(c <-chan struct{}) bool {
 // begin gives the attempt its number. Further calls for the same attempt change
 // nothing: they come from a second stats handler.
 func (l *Ledger) begin(a *Attempt, e *stats.Begin) {
-	if tell := l.numberAttempt(a, e); tell != nil {
+	l.mu.Lock()
+	tell := l.beginLocked(a, e)
+	l.mu.Unlock()
+	if tell != nil {
 		tell()
 	}
 }
 
-func (l *Ledger) numberAttempt(a *Attempt, e *stats.Begin) (tell func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	if a.begun != nil {
 		return nil
 	}
@@ -248,7 +252,9 @@ func (l *Ledger) numberAttempt(a *Attempt, e *stats.Begin) (tell func()) {
 		tell = prev.settle(prev.outcome.oneOf())
 		l.useSlotsLocked(prev)
 	}
-	a.history = l.historyLocked()
+	if only := l.rare == nil && l.heads == a && a.sibling == nil; !only {
+		a.history = l.historyLocked()
+	}
 	return tell
 }
 
@@ -284,17 +290,20 @@ func (l *Ledger) advance() int {
 // end records how the attempt came to its end, as far as gRPC-Go says: with err, which
 // e has if a stats handler was told.
 func (l *Ledger) end(a *Attempt, e *stats.End, err error) {
-	if tell := l.closeAttempt(a, e, err); tell != nil {
+	l.mu.Lock()
+	tell := l.endLocked(a, e, err)
+	l.mu.Unlock()
+	if tell != nil {
 		tell()
 	}
-	if t := a.timeout.Load(); t != nil {
-		t.end()
+	if l.flags.has(timed) {
+		if t := a.timeout.Load(); t != nil {
+			t.end()
+		}
 	}
 }
 
-func (l *Ledger) closeAttempt(a *Attempt, e *stats.End, err error) (tell func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 	if a.ended != nil {
 		return nil
 	}
@@ -314,7 +323,7 @@ func (l *Ledger) closeAttempt(a *Attempt, e *stats.End, err error) (tell func())
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome
 	}
-	if isClosed(a.stream) || l.flags.has(over) {
+	if l.flags.has(counts) && (isClosed(a.stream) || l.flags.has(over)) {
 		a.countLocked()
 	}
 	return tell

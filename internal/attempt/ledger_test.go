@@ -38,12 +38,12 @@ func TestOpen(t *testing.T) {
 		{name: "the same channel and method, from inside an attempt", inside: used, method: method},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			outer, _ := open(WithStart(context.Background(), 7), one, method)
+			outer, _, _ := open(WithStart(context.Background(), 7), one, method)
 			cc := one
 			if tc.second {
 				cc = two
 			}
-			inner, _ := open(tc.inside(outer), cc, tc.method)
+			inner, _, _ := open(tc.inside(outer), cc, tc.method)
 			if same := inner == outer; same != tc.same {
 				t.Errorf("the same ledger: %v, want %v", same, tc.same)
 			}
@@ -65,7 +65,7 @@ func TestOpen(t *testing.T) {
 func TestNestedRPCInheritsNothing(t *testing.T) {
 	type otherKey struct{}
 	ctx := context.WithValue(WithStart(context.Background(), 7), otherKey{}, "kept")
-	outer, outerLedger := open(ctx, channel(t), method)
+	outer, outerLedger, _ := open(ctx, channel(t), method)
 	if got, ok := outer.Value(openKey).(*request); ok {
 		t.Errorf("start %d is visible inside the RPC that it was for", got.start)
 	}
@@ -79,7 +79,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := FromContext(attempt); got == nil || got.Number() != 8 {
 		t.Fatalf("attempt of a context inside the attempt: %v", got)
 	}
-	inner, innerLedger := open(attempt, channel(t), method)
+	inner, innerLedger, _ := open(attempt, channel(t), method)
 	if got := FromContext(inner); got != nil {
 		t.Errorf("attempt %d is visible in another channel's RPC", got.Number())
 	}
@@ -103,8 +103,8 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 // TestStartForNestedRPC checks that a start that is given inside an RPC holds
 // for the nested one, whatever the outer one had.
 func TestStartForNestedRPC(t *testing.T) {
-	outer, _ := open(WithStart(context.Background(), 7), channel(t), method)
-	inner, _ := open(WithStart(outer, 3), channel(t), method)
+	outer, _, _ := open(WithStart(context.Background(), 7), channel(t), method)
+	inner, _, _ := open(WithStart(outer, 3), channel(t), method)
 	tr := newTrace(inner, t)
 	tr.run("tag s1; begin")
 	if got := tr.numbers(); got != "3" {
@@ -132,7 +132,7 @@ func TestUntracked(t *testing.T) {
 // TestFailFast checks that a picker can tell an RPC that waits for ready.
 func TestFailFast(t *testing.T) {
 	for _, want := range []bool{true, false} {
-		rpc, _ := open(context.Background(), channel(t), method)
+		rpc, _, _ := open(context.Background(), channel(t), method)
 		ctx := StatsHandler().TagRPC(rpc, &stats.RPCTagInfo{FailFast: want})
 		if got := FromContext(ctx).FailFast(); got != want {
 			t.Errorf("fail-fast %v: want %v", got, want)
@@ -143,7 +143,7 @@ func TestFailFast(t *testing.T) {
 // TestStreamsOneAfterAnother checks that a ledger forgets streams that are over,
 // and only those.
 func TestStreamsOneAfterAnother(t *testing.T) {
-	rpc, l := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method)
 	tr := newTrace(rpc, t)
 	tr.run("tag open; begin; pick")
 	for i := range 1000 {
@@ -167,7 +167,7 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 // shared.
 func TestStreamsAtOnce(t *testing.T) {
 	const streams, attempts = 16, 60
-	rpc, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method)
+	rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method)
 	h, info := StatsHandler(), &stats.RPCTagInfo{}
 	begin := func(ctx context.Context, transparent bool) (context.Context, int) {
 		ctx = h.TagRPC(ctx, info)
@@ -223,7 +223,7 @@ func TestOneAllocation(t *testing.T) {
 	defer cancel()
 	h, info, begin, end := StatsHandler(), &stats.RPCTagInfo{}, &stats.Begin{}, &stats.End{}
 	got := testing.AllocsPerRun(1000, func() {
-		rpc, _ := open(ctx, cc, method)
+		rpc, _, _ := open(ctx, cc, method)
 		attempt := h.TagRPC(rpc, info)
 		h.HandleRPC(attempt, begin)
 		a := FromContext(attempt)
@@ -287,7 +287,7 @@ func TestResult(t *testing.T) {
 		{"the earlier one of two that hedge", []error{earlier, ended}, illegal(earlier), earlier},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rpc, l := open(context.Background(), channel(t), method)
+			rpc, l, _ := open(context.Background(), channel(t), method)
 			tr := newTrace(rpc, t)
 			for i, err := range tc.ended {
 				tr.run(fmt.Sprintf("tag s%d; begin; pick", i))
@@ -304,7 +304,7 @@ func TestResult(t *testing.T) {
 // replaced failed with the picker's error, not with what came in its place.
 func TestReplacedFailure(t *testing.T) {
 	ended := status.Error(codes.Aborted, "past the end")
-	rpc, _ := open(context.Background(), channel(t), method)
+	rpc, _, _ := open(context.Background(), channel(t), method)
 	tr := newTrace(rpc, t)
 	tr.run("tag s1; begin; pick")
 	FromContext(tr.current.attempt).EndRPC(ended)

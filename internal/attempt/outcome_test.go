@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 			if tc.retryable != "" {
 				retryable = strings.Fields(tc.retryable)
 			}
-			rpc, l := open(context.Background(), channel(t, retryable...), method)
+			rpc, l, _ := open(context.Background(), channel(t, retryable...), method)
 			tr, o := newTrace(rpc, t), &observer{ledger: l}
 			for step := range strings.SplitSeq(tc.steps, "; ") {
 				switch verb, arg, _ := strings.Cut(step, " "); verb {
@@ -137,7 +137,7 @@ func result(text string) error {
 // TestObserveBesideAnotherStream has an attempt observed while another stream of
 // its RPC begins, as streams at once do. The race detector watches.
 func TestObserveBesideAnotherStream(t *testing.T) {
-	rpc, l := open(context.Background(), nil, method)
+	rpc, l, _ := open(context.Background(), nil, method)
 	tr, o := newTrace(rpc, t), &observer{ledger: l}
 	tr.run("tag s; begin; pick; close")
 	a := FromContext(tr.current.attempt)
@@ -154,7 +154,7 @@ func TestObserveBesideAnotherStream(t *testing.T) {
 // TestObserveForgetsStreams checks that streams that are over are not kept, though
 // some are observed.
 func TestObserveForgetsStreams(t *testing.T) {
-	rpc, l := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method)
 	tr, o := newTrace(rpc, t), &observer{ledger: l}
 	for i := range 100 {
 		tr.run("tag s; begin; pick")

@@ -268,7 +268,11 @@ func (l *Ledger) attemptsLocked() []*Attempt {
 func (l *Ledger) Method() string { return l.method }
 
 // Composite tells whether the policy "composite" has picked for the RPC.
-func (l *Ledger) Composite() bool { return l.flags.has(composite) }
+func (l *Ledger) Composite() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.attemptsLocked()) > 0
+}
 
 // Hooks are what the interceptors call, besides counting attempts.
 type Hooks struct {

@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,9 @@ type Limit struct {
 
 	timers sync.Pool // stopped ones, for use by the next attempt
 }
+
+// limited tells whether any attempt of the program has ever had a limit.
+var limited atomic.Bool
 
 // timer returns a stopped timer.
 func (l *Limit) timer() *time.Timer {
@@ -60,6 +64,7 @@ type timeout struct {
 // nil, when it is done.
 func (a *Attempt) startTimeout(timer *time.Timer, idle *sync.Pool) *timeout {
 	t := &timeout{rpc: a.Context, done: make(chan struct{}), timer: timer}
+	a.ledger.flags.set(timed)
 	if !a.timeout.CompareAndSwap(nil, t) {
 		return a.timeout.Load()
 	}
@@ -170,6 +175,9 @@ func (t *timeout) arm() {
 // If the client sends a stream of messages, the time runs from when all of them
 // were sent. Of the limits of policies inside each other the shorter one holds.
 func (a *Attempt) SetTimeout(limit *Limit) {
+	if !limited.Load() {
+		limited.Store(true)
+	}
 	a.marked = true
 	t := a.timeout.Load()
 	if t == nil {
@@ -252,7 +260,7 @@ func (a *Attempt) Done() <-chan struct{} {
 		return done
 	}
 	if a.flags.has(picked) {
-		return a.Context.Done()
+		return a.stream
 	}
 	// Somebody looks before it is known whether there will be a limit: a stats
 	// handler that derives a context, or gRPC-Go waiting for a picker. What it

@@ -356,7 +356,7 @@ func TestTraces(t *testing.T) {
 			if tc.start != nil {
 				ctx = WithStart(ctx, *tc.start)
 			}
-			rpc, _ := open(ctx, cc, method)
+			rpc, _, _ := open(ctx, cc, method)
 			tr := newTrace(rpc, t)
 			tr.run(tc.trace)
 			if got := tr.numbers(); got != tc.want {
