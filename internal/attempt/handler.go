@@ -104,7 +104,7 @@ func (i *Interceptors) Stream() grpc.StreamClientInterceptor {
 
 func (i *Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
 	ctx, l, found := open(ctx, cc, method)
-	if found && (l.failed != nil || l.lean) {
+	if found {
 		return ctx, l // options were given twice
 	}
 	l.failed, l.lean = i.Failed, i.Lean

@@ -252,30 +252,20 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		tell = prev.settle(prev.outcome.oneOf())
 		l.useSlotsLocked(prev)
 	}
-	if only := l.rare == nil && l.heads == a && a.sibling == nil; !only {
+	if l.rare != nil { // else it is the first of all
 		a.history = l.historyLocked()
 	}
 	return tell
 }
 
-// historyLocked is what an attempt that begins now knows of those before it. The
-// caller holds l.mu.
+// historyLocked is what an attempt that begins now knows of those before it, of which
+// there is one. The caller holds l.mu.
 func (l *Ledger) historyLocked() *history {
-	used := l.usedLocked()
-	failure := l.failureLocked()
+	used, failure := l.usedLocked(), l.rare.failure
 	if failure == nil && used.slots == nil && used.hosts == nil {
 		return nil
 	}
 	return &history{failure: failure, used: used}
-}
-
-// failureLocked is how the attempt failed that was settled last, or nil. The caller
-// holds l.mu.
-func (l *Ledger) failureLocked() *Failure {
-	if l.rare == nil {
-		return nil
-	}
-	return l.rare.failure
 }
 
 // advance returns the number of a new attempt. The caller holds l.mu.

@@ -74,13 +74,10 @@ func (l *Ledger) useHostLocked(a *Attempt) {
 	}
 }
 
-// usedLocked is what earlier attempts have used, those of other streams that are
-// under way included. The caller holds l.mu.
+// usedLocked is what earlier attempts have used, of which there is one: those of other
+// streams that are under way, too. The caller holds l.mu.
 func (l *Ledger) usedLocked() used {
-	var u used
-	if l.rare != nil {
-		u = l.rare.used
-	}
+	u := l.rare.used
 	for a := l.heads; a != nil; a = a.sibling {
 		list := a.uses()
 		u.addSlots(list)
