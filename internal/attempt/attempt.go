@@ -27,9 +27,8 @@ type Attempt struct {
 	context.Context // the attempt's context, as gRPC-Go made it
 
 	// The goroutine that reads from the connection, on another processor, writes to
-	// the attempt's first cache line, which ends with picker, and looks at no other.
-	// From then on, nobody else looks at this one if the attempt is an RPC's only one
-	// and succeeds.
+	// the attempt's first cache line, which ends with picker, and to no other unless
+	// attempts are counted. So what the end of most attempts needs is not there.
 
 	timeout      atomic.Pointer[timeout] // nil if none was set
 	flags        flags[attemptFlag]

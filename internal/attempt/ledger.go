@@ -55,7 +55,8 @@ type Ledger struct {
 	failFast tristate // of a lean RPC: what its options say
 
 	// mu guards everything below, and firstUsed. It is held for a few instructions
-	// at a time, when an attempt begins or ends; a pick never takes it.
+	// at a time, when an attempt begins or ends. A pick takes it only if it ends the
+	// RPC, or counts without a stats handler.
 	firstUsed bool
 	mu        sync.Mutex
 	next      int      // the number of the next new attempt
@@ -101,8 +102,8 @@ func (l *Ledger) rareLocked() *rare {
 
 // open returns the context and the ledger for an RPC on cc: a new ledger, or the
 // one that ctx already carries if an interceptor of the same RPC opened it,
-// since dial options may have been given twice, which found tells. A new one is not
-// read: its memory is still on its way to the processor.
+// since dial options may have been given twice, which found tells. Of a new one most is
+// not read: its memory is still on its way to the processor.
 func open(ctx context.Context, cc *grpc.ClientConn, method string) (_ context.Context, _ *Ledger, found bool) {
 	l := &Ledger{Context: ctx, cc: cc, method: method, next: 1}
 	switch outer := ctx.Value(openKey).(type) {

@@ -267,7 +267,8 @@ func (l *Ledger) attemptsLocked() []*Attempt {
 // Method is the full name of the RPC's method.
 func (l *Ledger) Method() string { return l.method }
 
-// Composite tells whether the policy "composite" has picked for the RPC.
+// Composite tells whether the policy "composite" has picked for the RPC, that is for
+// an attempt which is remembered.
 func (l *Ledger) Composite() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
