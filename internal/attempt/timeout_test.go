@@ -364,6 +364,7 @@ func TestTimeoutRaces(t *testing.T) {
 			if err := a.Err(); err != nil && !isClosed(a.Done()) {
 				t.Fatalf("Err is %v, and Done is open", err)
 			}
+			runtime.Gosched() // there may be one processor
 		}
 		wg.Wait()
 		<-a.Done()
