@@ -314,7 +314,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome
 	}
-	if l.flags.has(counts) && (isClosed(a.stream) || l.flags.has(over)) {
+	if isClosed(a.stream) || l.flags.has(over) {
 		a.countLocked()
 	}
 	return tell

@@ -19,7 +19,7 @@ func TestSizes(t *testing.T) {
 	if offset := unsafe.Offsetof(Ledger{}.first); offset != 0 {
 		t.Errorf("the first attempt is at %d: must be at 0, where a cache line begins", offset)
 	}
-	if end := unsafe.Offsetof(Attempt{}.flags) + unsafe.Sizeof(Attempt{}.flags); end > line {
+	if end := unsafe.Offsetof(Attempt{}.picker) + unsafe.Sizeof(Attempt{}.picker); end > line {
 		t.Errorf("what the reading goroutine looks at ends at %d: must be in the first %d bytes", end, line)
 	}
 	for name, offset := range map[string]uintptr{
