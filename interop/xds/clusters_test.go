@@ -42,12 +42,7 @@ func TestAllClustersAreDeleted(t *testing.T) {
 	expect(t, cc, "a")
 	m.change(t, func(r *resources) { delete(r.clusters, "b") })
 	m.change(t, func(r *resources) { delete(r.clusters, "a") })
-	var err error
-	testkit.Eventually(t, "an error", func() bool {
-		_, err = way(t, cc)
-		return err != nil
-	})
-	testkit.Contains(t, err, "no_healthy_upstream", `\"a\" of type \"ClusterResource\" has been removed`, `\"b\" of type \"ClusterResource\" has been removed`)
+	awaitError(t, cc, "no_healthy_upstream", `\"a\" of type \"ClusterResource\" has been removed`, `\"b\" of type \"ClusterResource\" has been removed`)
 }
 
 // TestClusterLosesItsEndpoints has them vanish and return, which the cluster's
@@ -187,12 +182,7 @@ func TestListenerGoesAndReturns(t *testing.T) {
 	expect(t, cc, "b")
 	for range 2 {
 		m.change(t, func(r *resources) { delete(r.listeners, service) })
-		var err error
-		testkit.Eventually(t, "an error", func() bool {
-			_, err = way(t, cc)
-			return err != nil
-		})
-		testkit.Contains(t, err, service, "has been removed")
+		awaitError(t, cc, service, "has been removed")
 		waited := make(chan error, 1)
 		go func() {
 			_, err := testkit.Unary(testkit.Context(t), cc, grpc.WaitForReady(true))

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -132,4 +133,23 @@ func await(t testing.TB, cc grpc.ClientConnInterface, want string) {
 	if i := slices.IndexFunc(ways, func(w string) bool { return strings.Contains(w, ": ") }); i >= 0 {
 		t.Logf("ways until then: %q", ways)
 	}
+}
+
+// awaitError waits until an RPC fails with each of the texts in its error. Another
+// error may come first: the resolver of xDS gives an empty config, with which there
+// are no addresses, before it tells why.
+func awaitError(t testing.TB, cc grpc.ClientConnInterface, texts ...string) {
+	t.Helper()
+	var err error
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last error: %v", err)
+		}
+	}()
+	testkit.Eventually(t, fmt.Sprintf("an error with each of %q", texts), func() bool {
+		_, err = way(t, cc)
+		return err != nil && !slices.ContainsFunc(texts, func(text string) bool {
+			return !strings.Contains(err.Error(), text)
+		})
+	})
 }
