@@ -150,7 +150,7 @@ func openStream(t *testing.T, i Interceptors, desc grpc.StreamDesc, answers ...e
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened, s, s.ctx.Value(ledgerKey).(*Ledger)
+	return opened, s, s.ctx.Value(attemptKey).(*Ledger)
 }
 
 // TestStreamSend checks what SendMsg tells, and when it ends the RPC.

@@ -33,44 +33,47 @@ func ForPicker(ctx context.Context) *Attempt {
 }
 
 func forPicker(ctx context.Context) *Attempt {
-	if a := fromValue(ctx); a != nil {
-		return a
-	}
-	if l := leanLedger(ctx); l != nil {
-		return l.leanAttempt(ctx)
+	switch v := ctx.Value(attemptKey).(type) {
+	case *Attempt:
+		return v
+	case *Ledger: // no stats handler has made an attempt of it
+		if v.lean {
+			return v.leanAttempt(ctx)
+		}
 	}
 	return nil
 }
 
 // IsLean tells whether ctx belongs to an RPC whose attempts are counted without a
 // stats handler, so that only pickers find them.
-func IsLean(ctx context.Context) bool { return leanLedger(ctx) != nil }
-
-func leanLedger(ctx context.Context) *Ledger {
-	if l, _ := ctx.Value(ledgerKey).(*Ledger); l != nil && l.lean {
-		return l
-	}
-	return nil
+func IsLean(ctx context.Context) bool {
+	l, _ := ctx.Value(attemptKey).(*Ledger)
+	return l != nil && l.lean
 }
 
 // leanAttempt returns the attempt of a context, and makes and begins it if there is
 // none.
 func (l *Ledger) leanAttempt(ctx context.Context) *Attempt {
-	if a := l.leanHead(ctx); a != nil {
-		return a
-	}
-	a := l.tag(ctx, false)
-	l.begin(a, leanBegin)
+	l.mu.Lock()
+	a, tell := l.leanAttemptLocked(ctx)
+	l.mu.Unlock()
+	call(tell)
 	return a
 }
 
-// leanHead returns the attempt of a context if it is the latest of its stream. It is
-// picked for again: if the connection that it was given was gone by then, its Done
+func (l *Ledger) leanAttemptLocked(ctx context.Context) (_ *Attempt, tell []func()) {
+	if a := l.leanHeadLocked(ctx); a != nil {
+		return a, nil
+	}
+	a, tell := l.tagLocked(ctx, false)
+	return a, appendCall(tell, l.beginLocked(a, leanBegin))
+}
+
+// leanHeadLocked returns the attempt of a context if it is the latest of its stream. It
+// is picked for again: if the connection that it was given was gone by then, its Done
 // was called, or its picker returned an error that an RPC which waits for ready does
 // not end with.
-func (l *Ledger) leanHead(ctx context.Context) *Attempt {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Ledger) leanHeadLocked(ctx context.Context) *Attempt {
 	for a := l.heads; a != nil; a = a.sibling {
 		if a.Context == ctx {
 			return a

@@ -22,9 +22,8 @@ import (
 type contextKey uint8
 
 const (
-	ledgerKey contextKey = iota
-	attemptKey
-	openKey // what an interceptor that opens a ledger has to know
+	attemptKey contextKey = iota // the attempt, or before there is one the RPC's ledger
+	openKey                      // what an interceptor that opens a ledger has to know
 )
 
 // maxEnded is how many pickers' errors a ledger remembers. There is one for each
@@ -127,13 +126,8 @@ func (l *Ledger) unused() bool {
 // the start and the list that the caller gave for this RPC only. A call made on another
 // channel from inside this RPC must not inherit either.
 func (l *Ledger) Value(key any) any {
-	if key, ok := key.(contextKey); ok {
-		switch key {
-		case ledgerKey, openKey, attemptKey: // for the latter, it is what attempts come from
-			return l
-		default:
-			return nil
-		}
+	if _, ok := key.(contextKey); ok {
+		return l
 	}
 	return l.Context.Value(key)
 }

@@ -83,7 +83,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := FromContext(inner); got != nil {
 		t.Errorf("attempt %d is visible in another channel's RPC", got.Number())
 	}
-	if got := inner.Value(ledgerKey); innerLedger == outerLedger || got != innerLedger {
+	if got := inner.Value(attemptKey); innerLedger == outerLedger || got != innerLedger {
 		t.Error("the ledger is visible in another channel's RPC")
 	}
 	if got := inner.Value(otherKey{}); got != "kept too" {

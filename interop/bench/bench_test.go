@@ -38,8 +38,8 @@ func (w logWriter) Write(p []byte) (int, error) {
 // TestAll runs everything for a moment, and looks at all that comes out, but not
 // at how long it took.
 func TestAll(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "all.json")
+	dir := filepath.Join(t.TempDir(), "not", "there")
+	file := filepath.Join(dir, "json", "all.json")
 	var out bytes.Buffer
 	args := []string{"-duration", "6ms", "-rounds", "2", "-small", "-out", dir, "-json", file, "-benchfmt", filepath.Join(dir, "all.txt")}
 	if err := run(t.Context(), args, &out, logWriter{t}); err != nil {
@@ -175,6 +175,21 @@ func TestFlags(t *testing.T) {
 	for _, args := range [][]string{{"-duration", "0s"}, {"-rounds", "0"}, {"-run", "("}, {"unary"}, {"-what"}} {
 		if err := run(testkit.Context(t), args, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
 			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+// TestNoFolder checks that nothing is measured that could not be written.
+func TestNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"-out", "-json", "-benchfmt"} {
+		var progress bytes.Buffer
+		err := run(testkit.Context(t), []string{flag, filepath.Join(file, "a", "b")}, &bytes.Buffer{}, &progress)
+		if err == nil || progress.Len() > 0 {
+			t.Errorf("%s: error %v, after %q", flag, err, progress.String())
 		}
 	}
 }

@@ -12,6 +12,26 @@ type files struct {
 	docs, json, bench string
 }
 
+// prepare makes the folders, so that what cannot be written is known before all is
+// measured.
+func (f files) prepare() error {
+	folders := []string{f.docs}
+	for _, name := range []string{f.json, f.bench} {
+		if name != "" {
+			folders = append(folders, filepath.Dir(name))
+		}
+	}
+	for _, folder := range folders {
+		if folder == "" {
+			continue
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for all to read
+			return err
+		}
+	}
+	return nil
+}
+
 func (f files) write(r *results) error {
 	if f.json != "" {
 		text, err := json.MarshalIndent(r, "", "  ")

@@ -90,6 +90,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if o.run, err = regexp.Compile(*pattern); err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
+	if err := f.prepare(); err != nil {
+		return err
+	}
 	r, err := measure(ctx, o)
 	if err := writeText(out, r); err != nil {
 		return err
