@@ -58,7 +58,7 @@ type cluster struct {
 	current, pending *child           // pending replaces current when it can
 	resolveErr       error            // from the resolver, until it delivers endpoints
 	unresolved       bool             // resolving failed and nothing was ever delivered
-	empty            bool             // the latest list of endpoints is empty
+	empty            error            // the latest list of endpoints is, as this says; nil if it is not
 	closed           bool
 	lazy             bool
 	asleep           bool        // lazy, and not asked yet: no child, no resolver at work
@@ -167,7 +167,7 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 	if c.asleep {
 		// Nobody is connected to the old endpoints, and when the cluster wakes
 		// nobody must be.
-		c.resolved, c.empty, c.endpoints = false, false, resolver.State{}
+		c.resolved, c.empty, c.endpoints = false, nil, resolver.State{}
 	}
 	if !c.resolved && !c.asleep {
 		c.since = time.Now() // a new name, a new chance
@@ -204,7 +204,10 @@ func (c *cluster) note(endpoints resolver.State) {
 	c.endpoints = endpoints
 	c.unresolved = false
 	c.setResolveErrLocked(nil)
-	c.empty = len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0
+	c.empty = nil
+	if len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0 {
+		c.empty = c.errNoEndpoints()
+	}
 }
 
 // push brings config and endpoints to the child, which it builds or replaces if

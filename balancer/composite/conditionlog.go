@@ -125,7 +125,7 @@ func (l logLine) why() string {
 	case cause.asleep && l.now == plan.Idle:
 		return "no attempt needs it"
 	case cause.asleep:
-		return "an attempt needs it"
+		return "an attempt needs it, or Connect was called"
 	case !cause.child:
 		return "waiting for endpoints"
 	default:

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -131,7 +132,7 @@ func (c *cluster) describe(reason plan.Reason, a *attempt.Attempt, info balancer
 	fromChild, fromResolver := c.errorsLocked()
 	timeout := c.connectTimeout
 	var picker balancer.Picker
-	if ch := c.current; ch != nil && ch.state.ConnectivityState == connectivity.TransientFailure {
+	if ch := c.current; ch != nil && ch.state.ConnectivityState == connectivity.TransientFailure && !c.emptyHandedLocked() {
 		picker = ch.state.Picker
 	}
 	c.parent.mu.Unlock()
@@ -144,12 +145,30 @@ func (c *cluster) describe(reason plan.Reason, a *attempt.Attempt, info balancer
 // errorsLocked are the latest errors of the cluster's child, or its connections, and
 // of its resolver. The caller holds parent.mu.
 func (c *cluster) errorsLocked() (fromChild, fromResolver error) {
-	if ch := c.current; ch != nil {
-		if fromChild = ch.rejected; fromChild == nil {
-			fromChild = ch.connErr
-		}
+	switch ch := c.current; {
+	case c.emptyHandedLocked():
+		fromChild = c.empty
+	case ch != nil && ch.rejected != nil:
+		fromChild = ch.rejected
+	case ch != nil:
+		fromChild = ch.connErr
 	}
 	return fromChild, c.resolveErr
+}
+
+// emptyHandedLocked tells whether the child refused an empty list of endpoints, for no
+// other reason. The caller holds parent.mu.
+func (c *cluster) emptyHandedLocked() bool {
+	return c.empty != nil && c.current != nil && c.current.rejected == balancer.ErrBadResolverState
+}
+
+// errNoEndpoints says where there are none, which policies do not know: a name that DNS
+// does not have comes to them as an empty list.
+func (c *cluster) errNoEndpoints() error {
+	if t := c.target.Load(); t != nil {
+		return fmt.Errorf("%s resolved to none", inspect.WithoutUserInfo(t.Text))
+	}
+	return errors.New("it has no target, and the channel's resolver has none for it")
 }
 
 // explain puts into words why a cluster has no host.

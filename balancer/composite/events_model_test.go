@@ -42,6 +42,7 @@ type eventTier struct {
 	readyAt       time.Duration
 	endpoints     string // the latest
 	empty, listed bool   // they are none; there is a list, if only an empty one
+	nowhere       string // what is said if they are none
 	unresolved    bool   // resolving failed, and there never was a list
 	resolverError string
 
@@ -189,6 +190,10 @@ func (t *eventTier) openResolver(target int) {
 func (t *eventTier) list(endpoints string) {
 	t.endpoints, t.listed, t.empty = endpoints, true, endpoints == ""
 	t.unresolved, t.resolverError = false, ""
+	t.nowhere = "it has no target, and the channel's resolver has none for it"
+	if target := t.settings.target; target != 0 {
+		t.nowhere = eventTarget(t.name, target) + " resolved to none"
+	}
 }
 
 // wake has a cluster begin to connect.

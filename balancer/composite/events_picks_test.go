@@ -3,6 +3,8 @@ package composite
 import (
 	"fmt"
 	"strings"
+
+	"google.golang.org/grpc/balancer"
 )
 
 // What a pick of the model comes to: the label of a child whose connection it is,
@@ -137,7 +139,10 @@ func (t *eventTier) why() string {
 		if ch.rejected != "" {
 			child = ch.rejected
 		}
-		if ch.state == stateFailure && ch.report.err() != nil {
+		switch {
+		case t.empty && ch.rejected == balancer.ErrBadResolverState.Error():
+			child = t.nowhere
+		case ch.state == stateFailure && ch.report.err() != nil:
 			child = ch.report.err().Error()
 		}
 	}

@@ -142,7 +142,7 @@ func (c *cluster) sleep() {
 	c.since, c.asked = time.Time{}, false
 	if c.config.target != nil {
 		// What it resolves to may be another when it wakes.
-		c.resolved, c.unresolved, c.empty = false, false, false
+		c.resolved, c.unresolved, c.empty = false, false, nil
 		c.setResolveErrLocked(nil)
 	}
 	children := c.dismissLocked()

@@ -16,9 +16,10 @@ import (
 //
 // Attempts are then told apart by the contexts that gRPC-Go makes for them, and so a
 // transparent retry counts as an attempt, as a refused stream does in Envoy. What
-// needs the handler is refused with INTERNAL, in words that say so: RPCs whose
-// cluster list has an attemptTimeout, [RecordTrail] (on channels with other policies,
-// too), and a token of [NewPerRPCCredentials]. [AttemptFromContext] and [TrailFromError] return false, errors
+// needs the handler is refused with INTERNAL, in words that say so: every RPC where a
+// cluster of the config has an attemptTimeout, if only one that the RPC does not use;
+// every RPC of a channel with [NewPerRPCCredentials]; and [RecordTrail], on channels with
+// other policies, too. [AttemptFromContext] and [TrailFromError] return false, errors
 // have no trail, and the debug page shows no RPCs. A policy around this one must hand
 // on the context of a pick as it got it.
 func LeanCounting() Option { return leanCounting{} }

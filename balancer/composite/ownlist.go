@@ -12,12 +12,14 @@ import (
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
 
-// WithClusters returns a context that gives the next RPC its own list of
+// WithClusters returns a context that gives each RPC made with it its own list of
 // clusters: those of the config with these names, in this order, one slot each.
-// All that the config says besides its list holds for it too. Use it to route by
-// model, to pin a session, or for a canary.
+// All that the config says besides its list holds for it too: overflow decides what
+// becomes of an attempt past the end, which comes after a back-off if the retry policy
+// has more attempts than there are names. Use it to route by model, to pin a session, or
+// for a canary.
 //
-// It holds for all attempts of one RPC, on the next channel with [DialOptions]
+// It holds for all attempts of an RPC, on the first channel with [DialOptions]
 // that the context enters, and no further. A name that the config does not have,
 // no name at all, or more than 64 of them fail the RPC with INTERNAL. A cluster
 // that a config update removes while the RPC is under way is passed over.

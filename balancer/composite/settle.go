@@ -34,12 +34,12 @@ func (c *cluster) settleLocked() {
 	if c.asleep {
 		state = connectivity.Idle
 	}
-	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty}
+	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty != nil}
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
 		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
 		// A policy of xDS gets an empty list, and has endpoints all the same.
-		facts.Empty = c.empty && len(ch.subConns) == 0
+		facts.Empty = c.empty != nil && len(ch.subConns) == 0
 	}
 	switch {
 	case state == connectivity.Ready:
@@ -101,7 +101,7 @@ func (c *cluster) swapLocked() {
 		serves = false
 	default:
 	}
-	if serves && !c.empty {
+	if serves && c.empty == nil {
 		return
 	}
 	c.retireLocked(c.current)

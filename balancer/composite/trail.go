@@ -39,7 +39,8 @@ type Attempt struct {
 	// Code and Message are how the attempt ended. Of a failure that gRPC-Go
 	// noticed while it sent a message it does not report the code: then it is
 	// the only one that the retry policy goes on from, or else UNKNOWN. An
-	// attempt that was not over when the RPC ended is CANCELLED.
+	// attempt that was not over when the RPC ended is CANCELLED. One that ends the
+	// RPC past the end of the list has those of the attempt before it, as the RPC has.
 	Code    codes.Code
 	Message string
 }

@@ -157,6 +157,8 @@ func (c *cluster) lastError(reason plan.Reason) error {
 // lastErrorLocked is lastError for those who hold parent.mu.
 func (c *cluster) lastErrorLocked(reason plan.Reason) error {
 	switch ch := c.current; {
+	case c.emptyHandedLocked() && c.resolveErr == nil:
+		return c.empty
 	case ch != nil && ch.rejected != nil && ch.rejected != balancer.ErrBadResolverState: // which only says that
 		return ch.rejected
 	case ch != nil && ch.connErr != nil && reason != plan.NoEndpoints:

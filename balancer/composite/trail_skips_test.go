@@ -44,7 +44,7 @@ func TestSkipReasons(t *testing.T) {
 			cluster: func(*testing.T, string) testkit.Cluster {
 				return testkit.Cluster{Name: "a", Target: testkit.EmptyTarget}
 			},
-			reason: "no_endpoints",
+			reason: "no_endpoints", text: testkit.EmptyTarget + " resolved to none",
 		},
 		{
 			name: "a connection that takes too long",

@@ -142,6 +142,8 @@ var rejected = []struct{ name, input, want string }{
 	{"bad name", "composite:///my app=dns:///a", misnamedError(`"my app=dns:///a"`)},
 	{"escaped bad name", "composite:///my%20app=dns:///a", misnamedError(`"my%20app=dns:///a"`)},
 	{"not UTF-8", "composite:///a=%FF:1", `cluster 1: "a=%FF:1": must be valid UTF-8`},
+	{"space after a comma", "composite:///a:1, b:1", `cluster 2: " b:1": must not begin or end with white space`},
+	{"space before a comma, escaped", "composite:///a=x:1%20,b", `cluster 1: "a=x:1%20": must not begin or end with white space`},
 	{"long name", "composite:///" + strings.Repeat("n", 257) + "=a", `cluster 1: "` + strings.Repeat("n", 257) + `=a": must have a name of at most 256 bytes, and has one of 257`},
 	{"a name again with another target", "composite:///a=x:1,b=y:1,a=z:1", `cluster 3: "a=z:1": must have another name than "a", or the target "x:1" that is called so above`},
 	{"a name that another target has without being given it", "composite:///dns:///a,a", `cluster 2: "a": must have another name than "a", or the target "dns:///a" that is called so above`},

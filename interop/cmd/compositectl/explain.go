@@ -22,15 +22,18 @@ with its clusters in it, such as "composite:///a:443,b:443".
 	targets: true,
 	flags: func(set *flag.FlagSet) runner {
 		known(set)
-		return func(input []byte, name string, out, errs io.Writer) error {
-			text, err := explain.Text(string(input))
+		return func(input source, out, errs io.Writer) error {
+			if input.wrong != nil {
+				return input.wrong
+			}
+			text, err := explain.Text(input.text)
 			if err != nil {
 				return err
 			}
 			_, _ = fmt.Fprint(out, text)
-			if findings := composite.Lint(string(input)); len(findings) > 0 {
+			if findings := composite.Lint(input.text); len(findings) > 0 {
 				_, _ = fmt.Fprintf(errs, "\ncompositectl lint says of it:\n")
-				printFindings(errs, name, findings)
+				printFindings(errs, input.name, findings)
 			}
 			return nil
 		}

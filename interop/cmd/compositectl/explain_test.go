@@ -126,6 +126,7 @@ all methods that no entry of methodConfig names
 func TestExplainBadInput(t *testing.T) {
 	for _, tc := range []struct{ name, config, want string }{
 		{"no JSON", `{`, "must be valid JSON: line 1, column 1: unexpected end of JSON input"},
+		{"refused as a whole", `[]`, "gRPC-Go refuses the service config: []: must be an object"},
 		{"refused", `{"methodConfig":3}`, "gRPC-Go refuses the service config: methodConfig: 3: must be a list"},
 		{"refused by the policy", `{"loadBalancingConfig":[{"composite":{"clusters":[{}]}}]}`, `gRPC-Go refuses the service config: loadBalancingConfig[0].composite: composite: clusters[0].name: "": must not be empty`},
 		{"no policies", `{}`, `there is no loadBalancingConfig, so the policy "composite" is not in use`},

@@ -18,8 +18,11 @@ var lintCommand = command{
 
 Finds what gRPC-Go refuses or ignores in a service config, and what it accepts although
 it cannot work. FILE may be a target with its clusters in it, such as
-"composite:///a:443,b:443": then it is about the service config that the target makes. It ends with 1 if there is an error, and with 0 if there are
-warnings alone, or nothing.
+"composite:///a:443,b:443": then it is about the service config that the target makes.
+
+It ends with 1 if there is an error, with 0 if there are warnings alone or nothing, and
+with 2 if FILE cannot be read. Whether a program imports the policies of gRPC-Go that
+the config names is not looked at: composite.Lint in a test of the program does that.
 
 `,
 	limit:   configLimit,
@@ -27,18 +30,30 @@ warnings alone, or nothing.
 	flags: func(set *flag.FlagSet) runner {
 		known(set)
 		asJSON := set.Bool("json", false, "print the findings as a JSON list of objects with severity, path, problem and remedy")
-		return func(input []byte, name string, out, _ io.Writer) error {
-			findings := composite.Lint(string(input))
+		return func(input source, out, _ io.Writer) error {
+			findings := lint(input)
 			if *asJSON {
 				if err := printJSON(out, findings); err != nil {
 					return err
 				}
 			} else {
-				printFindings(out, name, findings)
+				printFindings(out, input.name, findings)
 			}
 			return failed(findings)
 		}
 	},
+}
+
+// lint returns what is wrong with a service config, or with the target that should
+// make one.
+func lint(input source) []composite.Finding {
+	if input.wrong != nil {
+		return []composite.Finding{{
+			Severity: composite.Error, Path: "the target", Problem: input.wrong.Error(),
+			Remedy: "correct it: a channel with this target has no service config",
+		}}
+	}
+	return composite.Lint(input.text)
 }
 
 // failed returns errFound if a finding is an error.

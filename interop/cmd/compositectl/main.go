@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	// What service configs may name.
 	_ "google.golang.org/grpc/balancer/leastrequest"
@@ -45,7 +46,14 @@ type command struct {
 	flags       func(*flag.FlagSet) runner
 }
 
-type runner func(input []byte, name string, out, errs io.Writer) error
+type runner func(input source, out, errs io.Writer) error
+
+// source is what a command looks at.
+type source struct {
+	name  string
+	text  string
+	wrong error // a target makes no text, for this reason; nil for a file
+}
 
 // errFound has the command end with exitFound without another word.
 var errFound = errors.New("errors were found")
@@ -96,19 +104,19 @@ func (c command) run(args []string, in io.Reader, out, errs io.Writer) int {
 		return exitUsage
 	}
 	if c.targets && isTarget(files[0]) {
-		input, err := configOfTarget(files[0])
-		if err != nil {
-			_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n", c.name, err)
-			return exitFound
-		}
-		return c.finish(do(input, files[0], out, errs), files[0], errs)
+		input := source{name: files[0]}
+		input.text, input.wrong = configOfTarget(files[0])
+		return c.finish(do(input, out, errs), input.name, errs)
 	}
-	input, name, err := read(files[0], in, c.limit)
+	input, err := read(files[0], in, c.limit)
 	if err != nil {
+		if c.targets && strings.Contains(files[0], ":///") {
+			err = fmt.Errorf("%w; of targets, only those with clusters in them can be looked at, such as composite:///a:443,b:443", err)
+		}
 		_, _ = fmt.Fprintf(errs, "compositectl %s: %v\n", c.name, err)
 		return exitUsage
 	}
-	return c.finish(do(input, name, out, errs), name, errs)
+	return c.finish(do(input, out, errs), input.name, errs)
 }
 
 // finish returns the exit code of a command that has come to err.
@@ -138,22 +146,23 @@ func parseArgs(set *flag.FlagSet, args []string) (rest []string, err error) {
 }
 
 // read reads a file, or the standard input.
-func read(file string, in io.Reader, limit int64) (data []byte, name string, err error) {
-	name = "standard input"
+func read(file string, in io.Reader, limit int64) (source, error) {
+	name := "standard input"
 	if file != "-" {
 		name = file
 		f, err := os.Open(file) //nolint:gosec // The file is the user's own choice.
 		if err != nil {
-			return nil, name, err
+			return source{}, err
 		}
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	if data, err = io.ReadAll(io.LimitReader(in, limit+1)); err != nil {
-		return nil, name, fmt.Errorf("%s: %w", name, err)
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return source{}, fmt.Errorf("%s: %w", name, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, name, fmt.Errorf("%s: it has more than %d bytes", name, limit)
+		return source{}, fmt.Errorf("%s: it has more than %d bytes", name, limit)
 	}
-	return data, name, nil
+	return source{name: name, text: string(data)}, nil
 }

@@ -13,22 +13,25 @@ import (
 
 // isTarget tells whether an argument is a target that has its clusters in it, and
 // not the name of a file.
-func isTarget(arg string) bool { return strings.HasPrefix(arg, composite.Name+":") }
+func isTarget(arg string) bool {
+	scheme, _, ok := strings.Cut(arg, ":")
+	return ok && strings.EqualFold(scheme, composite.Name)
+}
 
 // configOfTarget returns the service config that a target makes.
-func configOfTarget(target string) ([]byte, error) {
+func configOfTarget(target string) (string, error) {
 	parsed, err := url.Parse(target)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	var made madeConfig
 	if _, err := resolver.Get(composite.Name).Build(resolver.Target{URL: *parsed}, &made, resolver.BuildOptions{}); err != nil {
-		return nil, err
+		return "", err
 	}
 	if made.err == nil && made.text == "" {
 		made.err = errors.New("composite: target: without clusters in it, it makes no service config: give the file that has the program's own")
 	}
-	return []byte(made.text), made.err
+	return made.text, made.err
 }
 
 // madeConfig takes what the resolver of a target delivers.

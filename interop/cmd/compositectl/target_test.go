@@ -15,12 +15,23 @@ func TestTarget(t *testing.T) {
     -> add "DEADLINE_EXCEEDED"
 `, ""}},
 		{"another program's scheme", []string{"lint", "--scheme", "consul", "composite:///consul:///a"}, ran{0, "composite:///consul:///a: nothing found\n", ""}},
-		{"an empty entry", []string{"explain", "composite:///a:1,"}, ran{1, "", `compositectl explain: composite: target: cluster 2: "": must have a target; a target looks like "composite:///primary=dns:///a.example:443,fallback=dns:///b.example:443?retryOn=UNAVAILABLE"
+		{"an empty entry", []string{"explain", "composite:///a:1,"}, ran{1, "", `compositectl explain: composite:///a:1,: composite: target: cluster 2: "": must have a target; a target looks like "composite:///primary=dns:///a.example:443,fallback=dns:///b.example:443?retryOn=UNAVAILABLE"
 `}},
-		{"no URL", []string{"lint", "composite:///%zz"}, ran{1, "", `compositectl lint: parse "composite:///%zz": invalid URL escape "%zz"
-`}},
-		{"no clusters", []string{"lint", "composite:///"}, ran{1, "", `compositectl lint: composite: target: without clusters in it, it makes no service config: give the file that has the program's own
-`}},
+		{"no URL", []string{"lint", "composite:///%zz"}, ran{1, `composite:///%zz: error: the target
+    parse "composite:///%zz": invalid URL escape "%zz"
+    -> correct it: a channel with this target has no service config
+`, ""}},
+		{"no clusters, for a program", []string{"lint", "--json", "composite:///"}, ran{1, `[
+  {
+    "severity": "error",
+    "path": "the target",
+    "problem": "composite: target: without clusters in it, it makes no service config: give the file that has the program's own",
+    "remedy": "correct it: a channel with this target has no service config"
+  }
+]
+`, ""}},
+		{"upper case", []string{"lint", "COMPOSITE:///a:1,b:1"}, ran{0, "COMPOSITE:///a:1,b:1: nothing found\n", ""}},
+		{"another kind of target", []string{"lint", "dns:///a:1"}, ran{exitUsage, "", "compositectl lint: open dns:///a:1: no such file or directory; of targets, only those with clusters in them can be looked at, such as composite:///a:443,b:443\n"}},
 		{"for Envoy's it is a file", []string{"from-envoy", "composite:///a:1"}, ran{exitUsage, "", "compositectl from-envoy: open composite:///a:1: no such file or directory\n"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { runWith("", tc.args...).wants(t, tc.want) })

@@ -323,7 +323,8 @@ type Cluster struct {
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
 	// Whether the cluster stays without connections, and its target unresolved,
 	// until an attempt comes to it; and becomes so again after 30 minutes without
-	// an attempt. RPCs in flight then go on to their end. Default false.
+	// an attempt. RPCs in flight then go on to their end. ClientConn.Connect wakes
+	// the cluster of the first slot all the same. Default false.
 	Lazy bool `protobuf:"varint,7,opt,name=lazy,proto3" json:"lazy,omitempty"`
 	// Metadata that is sent with each attempt on this cluster, besides the RPC's
 	// own, and with no attempt on another. Keys are lower case and not reserved by

@@ -77,6 +77,9 @@ func read(text string) (*svcconfig.Config, []*policy, error) {
 }
 
 func refused(p svcconfig.Problem) error {
+	if p.Path == "" {
+		return fmt.Errorf("gRPC-Go refuses the service config: %s", p.Text)
+	}
 	return fmt.Errorf("gRPC-Go refuses the service config: %s: %s", p.Path, p.Text)
 }
 
