@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -79,4 +80,30 @@ func listenUnix(t *testing.T, backend *testkit.Backend) string {
 	}()
 	t.Cleanup(func() { server.Stop(); <-done })
 	return path
+}
+
+// TestAuthorityOfOldEndpoints has a cluster get a target of its own that resolves to
+// nothing yet. The endpoints of the channel's resolver serve meanwhile, under the
+// channel's name.
+func TestAuthorityOfOldEndpoints(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "first", "second")
+	next := testkit.NewResolver(t)
+	live := dialLive(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "c"}}})
+	deliver := func(target string) {
+		// One endpoint: it is connected to at its second address when the first is gone.
+		state := testkit.OneEndpoint(backends[0].Addr, backends[1].Addr)
+		state.ServiceConfig = live.resolver.Parse(testkit.Service{Clusters: []testkit.Cluster{{Name: "c", Target: target}}}.JSON())
+		_ = live.resolver.UpdateState(state)
+	}
+	deliver("")
+	testkit.AwaitServer(t, live.cc, "first")
+	deliver(next.Target())
+	testkit.Eventually(t, "the target is being resolved", func() bool { return next.Open() == 1 })
+	backends[0].Stop()
+	testkit.AwaitServer(t, live.cc, "second")
+	want := backends[0].Calls()[0].Metadata[":authority"]
+	if got := backends[1].Calls()[0].Metadata[":authority"]; !slices.Equal(got, want) {
+		t.Errorf("the second address is called %q: want %q, as the first was", got, want)
+	}
 }

@@ -22,8 +22,13 @@ import (
 type compositeBalancer struct {
 	cc   balancer.ClientConn
 	opts balancer.BuildOptions
-	// recorder is nil if nobody records metrics, or another composite policy,
-	// which this one is in, has them recorded.
+	// outer is what the policy is in, or below, of another composite policy: nil for
+	// the outermost one. Channel is what that one got as its ClientConn.
+	outer   *child
+	channel balancer.ClientConn
+	// recorder is nil if nobody records metrics, or the policy is inside another
+	// composite one, which counts each attempt, as it is its clusters that a trail
+	// has.
 	recorder stats.MetricsRecorder
 
 	// reported has the tags of endpoints that were warned about. Only calls
@@ -121,7 +126,7 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 // which knows all names.
 func (b *compositeBalancer) checkCredentials(cfg *lbConfig) {
 	creds, ok := b.opts.DialCreds.(*transportCredentials)
-	if _, nested := b.cc.(*child); !ok || nested {
+	if !ok || b.outer != nil {
 		return
 	}
 	for name := range creds.byCluster {
@@ -145,16 +150,20 @@ func (b *compositeBalancer) ResolverError(err error) {
 // created with a StateListener, as all are here.
 func (b *compositeBalancer) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
 
-// ExitIdle asks the first slot's cluster to connect, and all that are not lazy.
+// ExitIdle asks the first slot's cluster to connect, and all that are not lazy. Of
+// composite policies inside, it reaches the first slot's alone: the others keep those
+// of their clusters connected that are not lazy.
 func (b *compositeBalancer) ExitIdle() {
 	for i, c := range b.current() {
 		b.mu.Lock()
 		lazy, asleep := c.lazy, c.asleep
+		ch := c.latestLocked()
+		nests := ch != nil && len(ch.nested) > 0
 		b.mu.Unlock()
 		switch {
 		case i == 0 && asleep: // the list begins with the first slot's cluster
 			c.connect()
-		case i == 0, !lazy:
+		case i == 0, !lazy && !nests:
 			c.exitIdle() // no time runs for a child that only a pick makes connect
 		}
 	}
@@ -164,7 +173,11 @@ func (b *compositeBalancer) ExitIdle() {
 // closed. A timer or a pick's request to connect that comes later finds its
 // cluster closed.
 func (b *compositeBalancer) Close() {
-	inspect.Remove(b)
+	if b.outer != nil {
+		b.outer.unnest(b)
+	} else {
+		inspect.Remove(b)
+	}
 	clusters := b.current()
 	for _, c := range clusters {
 		c.close()

@@ -27,10 +27,12 @@ type builder struct{}
 func (builder) Name() string { return Name }
 
 func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	b := &compositeBalancer{cc: cc, opts: opts, recorder: recorderOf(cc), created: time.Now()}
-	if outer, ok := cc.(*child); ok {
-		outer.nest(b)
+	b := &compositeBalancer{cc: cc, channel: cc, opts: opts, created: time.Now()}
+	if b.outer = outerOf(cc); b.outer != nil {
+		b.channel = b.outer.cluster.parent.channel
+		b.outer.nest(b)
 	} else {
+		b.recorder = recorderOf(cc)
 		inspect.Add(b)
 	}
 	return b

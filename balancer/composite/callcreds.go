@@ -50,8 +50,8 @@ func (c *callCredentials) RequireTransportSecurity() bool { return false }
 
 // GetRequestMetadata returns the token of the attempt's cluster.
 func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
-	a := attempt.FromContext(ctx)
-	if a == nil && attempt.IsLean(ctx) {
+	a, lean := attempt.ForCredentials(ctx)
+	if lean {
 		return nil, errLean("composite.NewPerRPCCredentials")
 	}
 	if a == nil {

@@ -2,10 +2,12 @@ package composite
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 )
 
@@ -24,9 +26,11 @@ type child struct {
 	state    balancer.State // CONNECTING, without a picker, until the first report
 	failed   bool           // was in TRANSIENT_FAILURE and not READY since
 	rejected error          // what UpdateClientConnState returned last
-	connErr  error          // the last connection error
+	// unfed: it has taken an empty list of endpoints, and so has its own.
+	unfed    bool
+	connErr  error // the last connection error
 	subConns map[*subConn]struct{}
-	nested   *compositeBalancer // the policy, if it is one of these
+	nested   []*compositeBalancer // the policy, if it is one of these, or those below it
 	closed   bool
 }
 
@@ -89,11 +93,36 @@ func (ch *child) noteConnectionError(err error) {
 	ch.cluster.parent.mu.Unlock()
 }
 
-// nest notes which policy this is, for those who look into it. It is called
-// within Build.
+// nestingRecorder is how a composite policy finds the one that it is in: the policies
+// in between embed the ClientConn that they got.
+type nestingRecorder struct {
+	stats.MetricsRecorder
+	child *child
+}
+
+// MetricsRecorder is the channel's.
+func (ch *child) MetricsRecorder() stats.MetricsRecorder {
+	return nestingRecorder{ch.ClientConn.MetricsRecorder(), ch}
+}
+
+// outerOf returns the child of another composite policy which the policy that gets cc
+// is, or is below; nil if it is in none.
+func outerOf(cc balancer.ClientConn) *child {
+	recorder, _ := cc.MetricsRecorder().(nestingRecorder)
+	return recorder.child
+}
+
+// nest notes a composite policy that this one is, or that is below it.
 func (ch *child) nest(b *compositeBalancer) {
 	ch.cluster.parent.mu.Lock()
-	ch.nested = b
+	ch.nested = append(ch.nested, b)
+	ch.cluster.parent.mu.Unlock()
+}
+
+// unnest forgets one that is closed.
+func (ch *child) unnest(b *compositeBalancer) {
+	ch.cluster.parent.mu.Lock()
+	ch.nested = slices.DeleteFunc(ch.nested, func(other *compositeBalancer) bool { return other == b })
 	ch.cluster.parent.mu.Unlock()
 }
 
@@ -127,8 +156,9 @@ func (ch *child) UpdateState(state balancer.State) {
 		}
 		c.tried.Store(false)
 		// A lazy cluster that loses its connection is left alone until an
-		// attempt needs another; one that has yet to get it goes on trying.
-		if !c.lazy || before != connectivity.Ready {
+		// attempt needs another; one that has yet to get it goes on trying. So
+		// is a composite policy: of its clusters those are idle that are lazy.
+		if len(ch.nested) == 0 && (!c.lazy || before != connectivity.Ready) {
 			b.goLocked(ch.exitIdle)
 		}
 	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report
@@ -158,7 +188,7 @@ func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOp
 	if ch.isClosed() {
 		return nil, fmt.Errorf("composite: cluster %q: a policy that is closed cannot create connections", ch.cluster.name)
 	}
-	inner, err := b.cc.NewSubConn(ch.cluster.stamp(addrs), opts)
+	inner, err := b.cc.NewSubConn(ch.cluster.stampUsed(addrs), opts)
 	if err != nil {
 		return nil, err
 	}

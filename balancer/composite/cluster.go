@@ -54,11 +54,12 @@ type cluster struct {
 	// All that follows is guarded by parent.mu. What changes the resolver or the
 	// children, or closes the cluster, holds childMu as well.
 
-	resolver         *clusterResolver // nil for the channel's own
-	current, pending *child           // pending replaces current when it can
-	resolveErr       error            // from the resolver, until it delivers endpoints
-	unresolved       bool             // resolving failed and nothing was ever delivered
-	empty            error            // the latest list of endpoints is, as this says; nil if it is not
+	resolver         *clusterResolver      // nil for the channel's own
+	current, pending *child                // pending replaces current when it can
+	resolveErr       error                 // from the resolver, until it delivers endpoints
+	unresolved       bool                  // resolving failed and nothing was ever delivered
+	source           *clustertarget.Target // that the latest endpoints came from
+	empty            error                 // the latest list of endpoints is, as this says; nil if it is not
 	closed           bool
 	lazy             bool
 	asleep           bool        // lazy, and not asked yet: no child, no resolver at work
@@ -201,7 +202,7 @@ func (c *cluster) note(endpoints resolver.State) {
 	c.resolved = true
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
-	c.endpoints = endpoints
+	c.endpoints, c.source = endpoints, c.target.Load()
 	c.unresolved = false
 	c.setResolveErrLocked(nil)
 	c.empty = nil
@@ -227,6 +228,7 @@ func (c *cluster) push() error {
 
 	c.parent.mu.Lock()
 	ch.rejected = err
+	ch.unfed = err == nil && c.empty != nil
 	c.parent.causes.Add(1)
 	idle := ch.state.ConnectivityState == connectivity.Idle
 	if idle {
@@ -237,7 +239,7 @@ func (c *cluster) push() error {
 			c.since = time.Time{}
 		}
 	}
-	connect := idle && (!c.lazy || c.asked)
+	connect := idle && len(ch.nested) == 0 && (!c.lazy || c.asked)
 	c.parent.mu.Unlock()
 	if connect {
 		ch.balancer.ExitIdle()
@@ -381,7 +383,7 @@ func (c *cluster) buildOptions() balancer.BuildOptions {
 	if target := c.target.Load(); target != nil {
 		opts.Target = target.Parsed
 	}
-	if name := c.serverName(); name != "" {
+	if name := c.serverName(c.target.Load()); name != "" {
 		opts.Authority = name
 	}
 	return opts

@@ -146,8 +146,8 @@ func (c *cluster) place() string {
 // channelTarget is the target of the channel, without user info, also for a policy
 // inside another.
 func (b *compositeBalancer) channelTarget() string {
-	if outer, ok := b.cc.(*child); ok {
-		return outer.cluster.parent.channelTarget()
+	if b.outer != nil {
+		return b.outer.cluster.parent.channelTarget()
 	}
 	return inspect.WithoutUserInfo(b.opts.Target.String())
 }

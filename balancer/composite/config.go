@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -65,7 +66,25 @@ func (c *lbConfig) allNames() []string {
 		names = append(names, cluster.name)
 		if inner, ok := cluster.child.config.(*lbConfig); ok {
 			names = append(names, inner.names...)
+		} else if child := cluster.child; strings.Contains(child.text, Name) {
+			names = append(names, namesBelow(svcconfig.Policy{Name: child.builder.Name(), Config: json.RawMessage(child.text)})...)
 		}
+	}
+	return names
+}
+
+// namesBelow returns the names of clusters of composite policies below another one,
+// whose config is its own business.
+func namesBelow(p svcconfig.Policy) (names []string) {
+	for _, inner := range svcconfig.Inside(p, Name) {
+		var config struct{ Clusters []struct{ Name string } }
+		if err := json.Unmarshal(inner.Config, &config); err != nil {
+			continue // its policy says so, or does not care
+		}
+		for _, c := range config.Clusters {
+			names = append(names, c.Name)
+		}
+		names = append(names, namesBelow(inner)...)
 	}
 	return names
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
@@ -123,6 +124,42 @@ func TestInterceptorErrorsAndCooldown(t *testing.T) {
 		t.Errorf("error %v: want the interceptor's", err)
 	}
 	wantResting(t, policy, false)
+}
+
+// TestAttemptThatOutlivesItsRPC has an interceptor return what one stream got, and
+// leave another to end later, which counts for the cluster's rest all the same.
+func TestAttemptThatOutlivesItsRPC(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply testkit.Reply
+		rests bool
+	}{
+		"it fails":    {testkit.U, true},
+		"it succeeds": {testkit.OK, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backends := startAll(t, "a", "b")
+			release, ended := make(chan struct{}), make(chan error, 1)
+			backends[1].Respond(func(int, testkit.Call) testkit.Reply { <-release; return tc.reply })
+			b, policy := breaking(t, backends[1].Target(), map[string]any{"consecutiveFailures": 1, "time": aLongTime, "maxTime": aLongTime})
+			b.Name = "b"
+			service := testkit.Service{Clusters: append(testkit.Clusters(backends[0]), b)}
+			cc := dial(t, service, grpc.WithChainUnaryInterceptor(
+				func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+					err := invoker(ctx, method, req, reply, cc, opts...)
+					go func() { ended <- invoker(ctx, method, req, new(testpb.SimpleResponse), cc, opts...) }()
+					return err
+				}))
+			if got := call(t, cc); got != "a" {
+				t.Fatalf("answer from %s: want a", got)
+			}
+			close(release)
+			if err := <-ended; (err != nil) != tc.rests {
+				t.Fatalf("the second attempt ends with %v", err)
+			}
+			wantResting(t, policy, tc.rests)
+		})
+	}
 }
 
 // TestCooldownBetweenAttempts has a cluster that is listed twice and rests after

@@ -27,7 +27,7 @@ type watch struct {
 
 // watchLocked begins to note, if somebody watches. The caller holds mu.
 func (b *compositeBalancer) watchLocked() {
-	if _, nested := b.cc.(*child); b.watch == nil && !nested && inspect.Watching() {
+	if b.watch == nil && b.outer == nil && inspect.Watching() {
 		b.watch = new(watch)
 	}
 }

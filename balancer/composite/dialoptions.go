@@ -45,14 +45,17 @@ func DialOptions(opts ...Option) []grpc.DialOption {
 	return dialOptions
 }
 
+// maxStart leaves room for any number of attempts after it.
+const maxStart = 1 << 30
+
 // WithAttempt returns a context that makes each RPC made with it start at attempt n
 // instead of 1, for callers with a retry loop of their own. If n is below 1 the
 // RPC fails with INTERNAL; past the end of the list, the config's overflow mode
-// decides.
+// decides. Numbers beyond 1<<30 count as that.
 //
 // It holds for the first channel with [DialOptions] that the context enters, and
 // no further: a call that is made while that RPC is under way, on its behalf, starts
 // at 1 again.
 func WithAttempt(ctx context.Context, n int) context.Context {
-	return attempt.WithStart(ctx, n)
+	return attempt.WithStart(ctx, min(n, maxStart))
 }

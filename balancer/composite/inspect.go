@@ -1,6 +1,8 @@
 package composite
 
 import (
+	"slices"
+
 	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
@@ -159,7 +161,7 @@ type clusterFacts struct {
 	resolverError error
 	endpoints     []inspect.Endpoint
 	errs          []error // of the endpoints
-	nested        *compositeBalancer
+	nested        []*compositeBalancer
 	counts        *counts
 }
 
@@ -190,7 +192,7 @@ func (c *cluster) factsLocked(cfg *clusterConfig, to *inspect.Cluster) clusterFa
 	}
 	if ch := c.current; ch != nil {
 		to.Policy = ch.builder.Name()
-		facts.nested = ch.nested
+		facts.nested = slices.Clone(ch.nested)
 	}
 	if ch := c.pending; ch != nil {
 		to.NextPolicy = ch.builder.Name()
@@ -215,9 +217,10 @@ func (f *clusterFacts) complete(to *inspect.Cluster) {
 	}
 	to.Endpoints = f.endpoints
 	to.Picks, to.Skips = f.counts.read()
-	if f.nested != nil {
-		if inner, ok := f.nested.Inspect(); ok {
+	for _, nested := range f.nested {
+		if inner, ok := nested.Inspect(); ok {
 			to.Nested = &inner
+			return // policies in between that have several are rare
 		}
 	}
 }

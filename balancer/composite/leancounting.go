@@ -20,8 +20,10 @@ import (
 // cluster of the config has an attemptTimeout, if only one that the RPC does not use;
 // every RPC of a channel with [NewPerRPCCredentials]; and [RecordTrail], on channels with
 // other policies, too. [AttemptFromContext] and [TrailFromError] return false, errors
-// have no trail, and the debug page shows no RPCs. A policy around this one must hand
-// on the context of a pick as it got it.
+// have no trail, and the debug page shows no RPCs. Whether an RPC waits for ready is
+// known by its options, as they reach the interceptors of [DialOptions], and by its
+// method's config, but not by what a later interceptor adds. A policy around this one
+// must hand on the context of a pick as it got it.
 func LeanCounting() Option { return leanCounting{} }
 
 type leanCounting struct{}

@@ -52,17 +52,12 @@ const (
 	noHost  = "no_host"
 )
 
-// recorderOf returns what records the metrics of a policy, or nil if nothing
-// does. A policy inside another composite one has none: the outer one counts each
-// attempt, as it is the outer one's clusters that a trail has.
+// recorderOf returns what records the metrics of a channel, or nil if nothing does.
 //
 // gRPC-Go gives policies a list of recorders, which is empty on a channel without
 // any, and does not say so. Counting for nobody would cost each RPC a little, so
 // this looks into the list. One that it does not understand counts as not empty.
 func recorderOf(cc balancer.ClientConn) stats.MetricsRecorder {
-	if _, nested := cc.(*child); nested {
-		return nil
-	}
 	recorder := cc.MetricsRecorder()
 	if list := reflect.Indirect(reflect.ValueOf(recorder)); list.Kind() == reflect.Struct {
 		if recorders := list.FieldByName("metricsRecorders"); recorders.Kind() == reflect.Slice && recorders.Len() == 0 {

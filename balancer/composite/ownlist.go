@@ -37,7 +37,7 @@ func (p *picker) pickOwn(a *attempt.Attempt, info balancer.PickInfo, list *attem
 		i, ok := p.config.index[name]
 		switch {
 		case ok:
-			own.Add(i, p.clusters[i].condition != plan.NoHost)
+			own.Add(i, p.clusters[i].condition != plan.NoHost || p.clusters[i].passOn)
 		case list.Known():
 			own.Add(plan.None, false)
 		default:

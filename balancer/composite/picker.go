@@ -49,7 +49,7 @@ type pickCluster struct {
 // Pick follows the attempt's slots to the first cluster that has a host, or that
 // the attempt has to wait for.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	a := attempt.ForPicker(info.Ctx)
+	a := attempt.ForPicker(info, p.policy.channel)
 	if a == nil || a.Number() < 1 {
 		return balancer.PickResult{}, errUntracked(a)
 	}

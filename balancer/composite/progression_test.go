@@ -221,3 +221,17 @@ func TestProgressionOfRetriesByAnInterceptor(t *testing.T) {
 		t.Errorf("calls %s: want 0/1/1", got)
 	}
 }
+
+// TestStartBeyondAll has an RPC start at the greatest number that there is.
+func TestStartBeyondAll(t *testing.T) {
+	for _, overflow := range []string{"FAIL", "USE_LAST_CLUSTER", "ROUND_ROBIN"} {
+		for _, progression := range []string{"ATTEMPT_COUNT", "NEXT_CLUSTER"} {
+			t.Run(overflow+"/"+progression, func(t *testing.T) {
+				t.Parallel()
+				backends := startScripted(t, "U U U")
+				cc := dial(t, testkit.Service{Clusters: patient(backends), Attempts: 4, More: map[string]any{"progression": progression, "overflow": overflow}})
+				checkError(t, unaryRPC(composite.WithAttempt(testkit.Context(t), math.MaxInt), cc), codes.Unavailable)
+			})
+		}
+	}
+}

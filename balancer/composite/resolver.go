@@ -46,8 +46,8 @@ func (r *clusterResolver) build() {
 		DialCreds:            b.opts.DialCreds,
 		CredsBundle:          b.opts.CredsBundle,
 		Dialer:               b.opts.Dialer,
-		Authority:            r.cluster.serverName(),
-		MetricsRecorder:      b.cc.MetricsRecorder(),
+		Authority:            r.cluster.serverName(r.target),
+		MetricsRecorder:      b.channel.MetricsRecorder(),
 	})
 	if err == nil {
 		r.resolver, r.failures = built, 0
@@ -113,8 +113,8 @@ func (r *clusterResolver) UpdateState(state resolver.State) error {
 	if state.Endpoints == nil {
 		state.Endpoints = endpointsOf(state.Addresses)
 	}
-	state.Addresses = c.stamp(state.Addresses)
-	state.Endpoints = c.stampEndpoints(state.Endpoints)
+	state.Addresses = c.stamp(state.Addresses, r.target)
+	state.Endpoints = c.stampEndpoints(state.Endpoints, r.target)
 	return c.heldBack(func() error {
 		c.note(state)
 		return c.push()

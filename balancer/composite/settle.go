@@ -101,7 +101,7 @@ func (c *cluster) swapLocked() {
 		serves = false
 	default:
 	}
-	if serves && c.empty == nil {
+	if serves && (c.empty == nil || c.current.unfed) {
 		return
 	}
 	c.retireLocked(c.current)

@@ -1,22 +1,35 @@
 package composite
 
-import "google.golang.org/grpc/resolver"
+import (
+	"google.golang.org/grpc/resolver"
 
-// stamp gives addresses the name of the cluster's servers, unless their resolver
-// or policy gave them one.
-func (c *cluster) stamp(addrs []resolver.Address) []resolver.Address {
-	name := c.serverName()
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
+)
+
+// stamp gives addresses of a target the name of its servers, unless their resolver or
+// policy gave them one.
+func (c *cluster) stamp(addrs []resolver.Address, target *clustertarget.Target) []resolver.Address {
+	name := c.serverName(target)
 	if name == "" {
 		return addrs
 	}
 	return appendStamped(make([]resolver.Address, 0, len(addrs)), addrs, name)
 }
 
+// stampUsed is stamp for addresses that a policy uses. They are of the target that the
+// latest endpoints came from, which the cluster may no longer have.
+func (c *cluster) stampUsed(addrs []resolver.Address) []resolver.Address {
+	c.parent.mu.Lock()
+	source := c.source
+	c.parent.mu.Unlock()
+	return c.stamp(addrs, source)
+}
+
 // stampEndpoints does the same for the addresses of endpoints, so that a child
 // sees that a connection to an old address has the wrong name when the target
 // has changed.
-func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint) []resolver.Endpoint {
-	name := c.serverName()
+func (c *cluster) stampEndpoints(endpoints []resolver.Endpoint, target *clustertarget.Target) []resolver.Endpoint {
+	name := c.serverName(target)
 	if name == "" {
 		return endpoints
 	}
@@ -45,14 +58,14 @@ func appendStamped(to, addrs []resolver.Address, name string) []resolver.Address
 	return to
 }
 
-// serverName is what the cluster's servers are called, in TLS and :authority,
-// unless their resolver or policy gave them a name: what their credentials say,
-// or else the target. It is "" if they are called like the channel.
-func (c *cluster) serverName() string {
+// serverName is what servers of a target are called, in TLS and :authority, unless
+// their resolver or policy gave them a name: what the cluster's credentials say, or
+// else the target. It is "" if they are called like the channel.
+func (c *cluster) serverName(target *clustertarget.Target) string {
 	if name := serverName(c.parent.opts.DialCreds, c.names()); name != "" {
 		return name
 	}
-	if target := c.target.Load(); target != nil {
+	if target != nil {
 		return target.Authority
 	}
 	return ""
@@ -62,7 +75,7 @@ func (c *cluster) serverName() string {
 // first.
 func (c *cluster) names() []string {
 	names := []string{c.name}
-	if outer, ok := c.parent.cc.(*child); ok {
+	if outer := c.parent.outer; outer != nil {
 		names = append(names, outer.cluster.names()...)
 	}
 	return names

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -204,26 +205,35 @@ func (p *countingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 // picked from go from TRANSIENT_FAILURE to IDLE: attempts pass it over, and have
 // to ask it in passing, or it would never have a host again.
 func TestFailedChildThatIsIdleIsPickedFrom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		_ = b.update(nil)
-		child := b.policy.Child(t, 0)
-		child.Report(failure, errDown)
-		b.want(plan.NoHost, failure)
-		p := new(countingPicker)
-		child.ReportPicker(idle, p)
-		synctest.Wait()
-		if err := b.pick(); err == balancer.ErrNoSubConnAvailable {
-			t.Error("the attempt waits for a cluster without a host")
-		}
-		if p.picks.Load() == 0 {
-			t.Error("nothing picks from the IDLE child")
-		}
-	})
+	for name, rpc := range map[string]context.Context{
+		"by the config's list": context.Background(),
+		"by a list of its own": WithClusters(context.Background(), "a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				_ = b.update(nil)
+				child := b.policy.Child(t, 0)
+				child.Report(failure, errDown)
+				b.want(plan.NoHost, failure)
+				p := new(countingPicker)
+				child.ReportPicker(idle, p)
+				synctest.Wait()
+				_, err := b.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: attemptIn(rpc, t)})
+				synctest.Wait()
+				if err == balancer.ErrNoSubConnAvailable {
+					t.Error("the attempt waits for a cluster without a host")
+				}
+				if p.picks.Load() == 0 {
+					t.Error("nothing picks from the IDLE child")
+				}
+			})
+		})
+	}
 }
 
 // TestIdleChildrenAreNotAskedForever has a nested policy whose first cluster is
-// lazy, with a child that connects only when it is picked from, and no RPC.
+// lazy, with a child that connects only when it is picked from, and no RPC but one.
 func TestIdleChildrenAreNotAskedForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -235,6 +245,7 @@ func TestIdleChildrenAreNotAskedForever(t *testing.T) {
 		_ = b.configure(testkit.OneEndpoint("127.0.0.1:1"), testkit.Cluster{Name: "N", More: map[string]any{
 			"childPolicy": []any{map[string]any{"composite": inner.Policy()}},
 		}})
+		_ = b.pick()
 		time.Sleep(time.Hour) // the cluster has gone to sleep by then
 		synctest.Wait()
 		pickers, exits := b.channel.count(), b.policy.Child(t, 0).ExitIdles()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/stats"
 )
 
@@ -115,6 +116,29 @@ func FromContext(ctx context.Context) *Attempt {
 func fromValue(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(attemptKey).(*Attempt)
 	return a
+}
+
+// ForCredentials returns the attempt that call credentials are asked for, or nil if
+// the RPC is not tracked. Lean tells whether it is, without a stats handler, so that
+// only pickers find its attempts.
+func ForCredentials(ctx context.Context) (a *Attempt, lean bool) {
+	info, ok := credentials.RequestInfoFromContext(ctx)
+	switch v := ctx.Value(attemptKey).(type) {
+	case *Attempt:
+		if !ok || !v.isAround(ctx, info.Method) {
+			return v, false
+		}
+	case *Ledger:
+		return nil, v.lean && (!ok || info.Method == v.method)
+	}
+	return nil, false
+}
+
+// isAround tells whether ctx belongs to another RPC, of a method, that is made while
+// the attempt, which has been picked for, is under way: by its credentials, for
+// instance.
+func (a *Attempt) isAround(ctx context.Context, method string) bool {
+	return method != a.ledger.method && a.flags.has(picked) && ctx.Done() != a.Done()
 }
 
 // Value returns the attempt itself for this package's key.

@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -22,34 +23,35 @@ var (
 	leanEnd   = &stats.End{Client: true}
 )
 
-// ForPicker returns the attempt that a picker is asked for, by the context in its
-// PickInfo, or nil if the RPC is not tracked. With lean counting, this is what makes
-// a new attempt.
-func ForPicker(ctx context.Context) *Attempt {
-	if a, ok := ctx.(*Attempt); ok {
+// ForPicker returns the attempt that a picker of a channel is asked for, by the
+// context in its PickInfo, or nil if the RPC is not tracked. Nor is one that has the
+// context of an RPC that is, or of its attempt, and was made on another channel. With
+// lean counting, this is what makes a new attempt.
+func ForPicker(info balancer.PickInfo, channel Channel) *Attempt {
+	if a, ok := info.Ctx.(*Attempt); ok {
 		return a
 	}
-	return forPicker(ctx) // on its own, so that the above is inlined
+	return forPicker(info, channel) // on its own, so that the above is inlined
 }
 
-func forPicker(ctx context.Context) *Attempt {
-	switch v := ctx.Value(attemptKey).(type) {
+// Channel is what tells channels apart.
+type Channel interface{ Target() string }
+
+func forPicker(info balancer.PickInfo, channel Channel) *Attempt {
+	switch v := info.Ctx.Value(attemptKey).(type) {
 	case *Attempt:
-		return v
+		if v.ledger.isOn(channel) && !v.isAround(info.Ctx, info.FullMethodName) {
+			return v
+		}
 	case *Ledger: // no stats handler has made an attempt of it
-		if v.lean {
-			return v.leanAttempt(ctx)
+		if v.lean && v.isOn(channel) {
+			return v.leanAttempt(info.Ctx)
 		}
 	}
 	return nil
 }
 
-// IsLean tells whether ctx belongs to an RPC whose attempts are counted without a
-// stats handler, so that only pickers find them.
-func IsLean(ctx context.Context) bool {
-	l, _ := ctx.Value(attemptKey).(*Ledger)
-	return l != nil && l.lean
-}
+func (l *Ledger) isOn(channel Channel) bool { return l.cc.Target() == channel.Target() }
 
 // leanAttempt returns the attempt of a context, and makes and begins it if there is
 // none.
@@ -75,11 +77,21 @@ func (l *Ledger) leanAttemptLocked(ctx context.Context) (_ *Attempt, tell []func
 // not end with.
 func (l *Ledger) leanHeadLocked(ctx context.Context) *Attempt {
 	for a := l.heads; a != nil; a = a.sibling {
-		if a.Context == ctx {
+		if a.hasContext(ctx) {
 			return a
 		}
 	}
 	return nil
+}
+
+// hasContext tells whether a context is the attempt's own. What a stats handler made of
+// that need not be comparable: then the stream's latest attempt has it until it ends.
+// The caller holds ledger.mu.
+func (a *Attempt) hasContext(ctx context.Context) bool {
+	if !reflect.ValueOf(ctx).Comparable() {
+		return a.stream == ctx.Done() && a.ended == nil
+	}
+	return a.Context == ctx
 }
 
 // Lean tells whether the attempt is counted without a stats handler.
@@ -99,6 +111,9 @@ func (a *Attempt) Picked(result balancer.PickResult, err error) (balancer.PickRe
 	done := result.Done
 	result.Done = func(info balancer.DoneInfo) {
 		if info.Err != nil || info.BytesSent || info.BytesReceived {
+			if info.BytesReceived && a.ledger.flags.has(over) {
+				a.flags.set(committed)
+			}
 			a.leanEnd(info.Err)
 		} // else the connection was gone, and gRPC-Go picks again
 		if done != nil {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -33,56 +34,171 @@ func streamContexts(rpc context.Context, t *testing.T) (first, second context.Co
 	return context.WithValue(stream, key{}, 1), context.WithValue(stream, key{}, 2)
 }
 
+// onChannel is a channel, as a picker of it tells.
+type onChannel string
+
+func (c onChannel) Target() string { return string(c) }
+
+// pickFor is ForPicker on the channel that the tests' RPCs are made on.
+func pickFor(t *testing.T, ctx context.Context) *Attempt {
+	t.Helper()
+	return ForPicker(balancer.PickInfo{Ctx: ctx, FullMethodName: method}, onChannel(channel(t).Target()))
+}
+
+func isLean(ctx context.Context) bool {
+	_, lean := ForCredentials(ctx)
+	return lean
+}
+
 // TestForPicker checks which attempt a picker is asked for, by its context.
 func TestForPicker(t *testing.T) {
 	type key struct{}
 	t.Run("untracked", func(t *testing.T) {
-		if a := ForPicker(context.Background()); a != nil || IsLean(context.Background()) {
-			t.Errorf("attempt %v, lean %v: want none", a, IsLean(context.Background()))
+		if a := pickFor(t, context.Background()); a != nil || isLean(context.Background()) {
+			t.Errorf("attempt %v, lean %v: want none", a, isLean(context.Background()))
 		}
 	})
 	t.Run("with a stats handler", func(t *testing.T) {
 		rpc, _, _ := open(context.Background(), channel(t), method)
-		if a := ForPicker(rpc); a != nil || IsLean(rpc) {
-			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, IsLean(rpc))
+		if a := pickFor(t, rpc); a != nil || isLean(rpc) {
+			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, isLean(rpc))
 		}
 		tr := newTrace(rpc, t)
 		tr.run("tag s; begin")
 		want := FromContext(tr.current.attempt)
-		if got := ForPicker(tr.current.attempt); got != want || got.Lean() {
+		if got := pickFor(t, tr.current.attempt); got != want || got.Lean() {
 			t.Errorf("attempt %v, lean %v: want the context itself", got, got.Lean())
 		}
-		if got := ForPicker(context.WithValue(tr.current.attempt, key{}, 1)); got != want {
+		if got := pickFor(t, context.WithValue(tr.current.attempt, key{}, 1)); got != want {
 			t.Errorf("of a context inside the attempt: %v", got)
 		}
 	})
 	t.Run("without", func(t *testing.T) {
 		l := openLean(t, false)
-		if !IsLean(l) {
+		if !isLean(l) {
 			t.Error("the RPC is not lean")
 		}
 		first, second := streamContexts(l, t)
-		a := ForPicker(first)
+		a := pickFor(t, first)
 		if a == nil || a.Number() != 1 || !a.Lean() {
 			t.Fatalf("the first pick is for %v: want attempt 1", a)
 		}
-		if again := ForPicker(first); again != a {
+		if again := pickFor(t, first); again != a {
 			t.Error("a second pick with the same context is for another attempt")
 		}
 		a.Pick()
 		_, _ = a.Picked(balancer.PickResult{}, status.Error(codes.Aborted, "scripted"))
-		b := ForPicker(second)
+		b := pickFor(t, second)
 		if b.Number() != 2 || status.Code(b.LastFailure().Err) != codes.Aborted {
 			t.Errorf("a pick with another context is for attempt %d after %v: want 2 after ABORTED", b.Number(), b.LastFailure())
 		}
 		other, _ := streamContexts(l, t)
-		if c := ForPicker(other); c.Number() != 3 {
+		if c := pickFor(t, other); c.Number() != 3 {
 			t.Errorf("one for another stream is for attempt %d: want 3", c.Number())
 		}
-		if again := ForPicker(second); again != b {
+		if again := pickFor(t, second); again != b {
 			t.Error("another stream's attempt changes that of the first")
 		}
 	})
+}
+
+// TestOfAnotherChannel has contexts of a tracked RPC reach a channel that does not track
+// its own.
+func TestOfAnotherChannel(t *testing.T) {
+	type key struct{}
+	here := onChannel(channel(t).Target())
+	info := func(ctx context.Context, method string) balancer.PickInfo {
+		return balancer.PickInfo{Ctx: context.WithValue(ctx, key{}, 1), FullMethodName: method}
+	}
+	for _, lean := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lean %v", lean), func(t *testing.T) {
+			l := openLean(t, false)
+			l.lean = lean
+			own, _ := streamContexts(l, t)
+			if !lean {
+				own = l.tag(own, true)
+				l.begin(own.(*Attempt), leanBegin)
+			}
+			if a := ForPicker(info(own, method), onChannel("passthrough:///elsewhere")); a != nil {
+				t.Errorf("another channel picks for attempt %d", a.Number())
+			}
+			a := ForPicker(info(own, "/a/rewritten"), here)
+			if a == nil || a.Number() != 1 {
+				t.Fatalf("the channel itself picks for %v: want attempt 1", a)
+			}
+			a.Pick()
+			if lean {
+				return
+			}
+			inner, cancel := context.WithCancel(own)
+			defer cancel()
+			if a := ForPicker(info(inner, "/another/method"), here); a != nil {
+				t.Error("an RPC of another method, made while the attempt is under way, is taken for it")
+			}
+			if got := ForPicker(info(inner, method), here); got != a {
+				t.Error("a context that a stats handler has derived is not the attempt's")
+			}
+			if got := ForPicker(info(own, "/a/rewritten"), here); got != a {
+				t.Error("a second pick with another method, as an interceptor may write, is not the attempt's")
+			}
+		})
+	}
+}
+
+// TestForCredentials checks whose tokens are asked for.
+func TestForCredentials(t *testing.T) {
+	request := func(ctx context.Context, method string) context.Context {
+		return credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method})
+	}
+	l := openLean(t, false)
+	for name, want := range map[string]bool{method: true, "/another/method": false} {
+		if _, lean := ForCredentials(request(l, name)); lean != want {
+			t.Errorf("%s is lean: %v", name, lean)
+		}
+	}
+	rpc, _, _ := open(context.Background(), channel(t), method)
+	tr := newTrace(rpc, t)
+	tr.run("tag s; begin; pick")
+	a := FromContext(tr.current.attempt)
+	inner, cancel := context.WithCancel(a)
+	defer cancel()
+	for _, tc := range []struct {
+		name string
+		ctx  context.Context
+		want *Attempt
+	}{
+		{"the attempt's own", request(a, method), a},
+		{"of a method that an interceptor has written", request(a, "/a/rewritten"), a},
+		{"with a limit of its own", request(inner, method), a},
+		{"of another RPC inside", request(inner, "/another/method"), nil},
+		{"asked for by hand", inner, a},
+		{"of no RPC", request(context.Background(), method), nil},
+	} {
+		if got, lean := ForCredentials(tc.ctx); got != tc.want || lean {
+			t.Errorf("%s: attempt %v, lean %v", tc.name, got, lean)
+		}
+	}
+}
+
+// uncomparable is a context as a stats handler may make one.
+type uncomparable struct {
+	context.Context
+	labels map[string]string
+}
+
+// TestContextThatCannotBeCompared has attempts told apart all the same.
+func TestContextThatCannotBeCompared(t *testing.T) {
+	l := openLean(t, false)
+	first, second := streamContexts(l, t)
+	a := pickFor(t, uncomparable{first, nil})
+	if again := pickFor(t, uncomparable{first, nil}); again != a {
+		t.Error("a second pick is for another attempt")
+	}
+	a.Pick()
+	_, _ = a.Picked(balancer.PickResult{}, status.Error(codes.Aborted, "scripted"))
+	if b := pickFor(t, uncomparable{second, nil}); b.Number() != 2 {
+		t.Errorf("after the end of attempt 1 a pick is for attempt %d", b.Number())
+	}
 }
 
 // TestPicked checks by what the end of an attempt is known that no stats handler sees.
@@ -112,7 +228,7 @@ func TestPicked(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/child's Done %v", tc.name, child), func(t *testing.T) {
 				l := openLean(t, tc.wait)
 				ctx, _ := streamContexts(l, t)
-				a := ForPicker(ctx)
+				a := pickFor(t, ctx)
 				a.Pick()
 				var told []balancer.DoneInfo
 				var pick balancer.PickResult
@@ -172,7 +288,7 @@ func TestLeanFailFast(t *testing.T) {
 			_, l, _ := open(context.Background(), tc.cc, method)
 			l.lean, l.failFast = true, failFastOption(tc.opts)
 			ctx, _ := streamContexts(l, t)
-			if got := ForPicker(ctx).FailFast(); got != tc.want {
+			if got := pickFor(t, ctx).FailFast(); got != tc.want {
 				t.Errorf("fails fast: %v, want %v", got, tc.want)
 			}
 		})

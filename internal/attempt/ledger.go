@@ -301,9 +301,11 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 			l.rareLocked().expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
-		if isClosed(a.stream) {
-			tell = a.settle(a.outcome.oneOf()) // no other follows
+		if isClosed(a.stream) || l.flags.has(over) {
+			tell = a.settle(a.outcome.oneOf()) // no other follows, or not for this RPC
 		}
+	} else if l.flags.has(over) {
+		tell = a.settle(a.silentOutcome())
 	}
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome

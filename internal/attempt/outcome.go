@@ -99,6 +99,17 @@ func (l *Ledger) finish(err error) {
 	call(tell)
 }
 
+// silentOutcome is how an attempt came to its end without an error when the RPC was
+// over, whose own result it does not have: a success if the server has answered the one
+// message that there was to send. Else gRPC-Go may have noticed a failure while it
+// sent, and it is as if no server had seen the attempt. The caller holds ledger.mu.
+func (a *Attempt) silentOutcome() []codes.Code {
+	if a.flags.has(committed) && !a.clientStream {
+		return []codes.Code{codes.OK}
+	}
+	return nil
+}
+
 func appendCall(list []func(), f func()) []func() {
 	if f == nil {
 		return list

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 )
 
 // observer notes what it is told, and whether a lock was held meanwhile.
@@ -41,6 +42,7 @@ func (o *observer) Settle(token uint64, oneOf []codes.Code) {
 //
 //	observe 1     an observer gives 1 as its token
 //	nested 2      so does one of a policy inside
+//	header        a response header comes
 //	deep 3        so does one of a policy inside more others than are remembered
 //	result        the RPC ends without an error
 //	result io.EOF, result NOT_FOUND, result wrapped io.EOF
@@ -71,6 +73,9 @@ func TestObserve(t *testing.T) {
 		{name: "nobody observes", steps: "tag s; begin; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
 		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "| 2 OK 1 Unavailable"},
 		{name: "streams at once, one of which outlives the RPC", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end CANCELLED; result", want: "2 OK | 1 Canceled"},
+		{name: "it outlives the RPC, and fails", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end UNAVAILABLE; told; close", want: "2 OK | 1 Unavailable |"},
+		{name: "it outlives the RPC, and succeeds", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; header; end; told; close", want: "2 OK | 1 OK |"},
+		{name: "it outlives the RPC, and nobody tells how it ends", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end; told; close", want: "2 OK | 1 none |"},
 		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
 		{name: "streams at once, and one goes on before it has ended", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; tag u; begin; pick; end; result", want: ""},
 		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
@@ -97,6 +102,8 @@ func TestObserve(t *testing.T) {
 					a.depth += maxDepth
 					a.Observe(o, token(arg))
 					a.depth -= maxDepth
+				case "header":
+					StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
 				case "result":
 					_ = l.result(result(arg))
 				case "told":

@@ -63,7 +63,8 @@
 //	endpointsOmitted          how many more there are
 //	picks[].attempt, .count   attempts sent to it, by number; 64 has all from there on
 //	skips[].reason, .count    how often attempts passed over it
-//	nested*                   the channel of a composite policy inside the cluster,
+//	nested*                   the channel of a composite policy inside the cluster, or
+//	                          of the first one if policies in between have several,
 //	                          of which id is 0, and nothing is counted
 //
 // A trail, of an RPC that has ended:

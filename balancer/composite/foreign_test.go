@@ -1,0 +1,106 @@
+package composite_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+// empty makes an RPC of another method than those of other tests.
+func empty(ctx context.Context, cc *grpc.ClientConn) error {
+	_, err := testpb.NewTestServiceClient(cc).EmptyCall(ctx, &testpb.Empty{})
+	return err
+}
+
+// untracked is a channel with the policy and without DialOptions, on another target than
+// most.
+func untracked(t *testing.T, s testkit.Service) *grpc.ClientConn {
+	t.Helper()
+	return testkit.Dial(t, "composite:", grpc.WithDefaultServiceConfig(s.JSON()))
+}
+
+// callsOut are call credentials that make an RPC of their own on the way.
+type callsOut struct {
+	token
+
+	call func(ctx context.Context) error
+}
+
+func (c *callsOut) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+	if err := c.call(ctx); err != nil {
+		return nil, err
+	}
+	return c.token.GetRequestMetadata(ctx, uri...)
+}
+
+// TestUntrackedChannelInAnInterceptor has an interceptor call on a channel that forgot
+// its options, with the context of an RPC whose attempts are counted.
+func TestUntrackedChannelInAnInterceptor(t *testing.T) {
+	for name, opts := range map[string][]composite.Option{"with a handler": nil, "lean": {composite.LeanCounting()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backends := startScripted(t, "OK OK OK")
+			other := untracked(t, testkit.Service{Clusters: patient(backends[2:])})
+			calling := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				checkError(t, unaryRPC(ctx, other), codes.Internal, "composite.DialOptions()")
+				return invoker(ctx, method, req, reply, cc, opts...)
+			}
+			s := testkit.Service{Clusters: patient(backends[:2]), Attempts: 2}
+			cc := testkit.Dial(t, "composite:///", append(composite.DialOptions(opts...), grpc.WithDefaultServiceConfig(s.JSON()), grpc.WithChainUnaryInterceptor(calling))...)
+			checkError(t, unaryRPC(testkit.Context(t), cc), codes.OK)
+			if got := testkit.Counts(backends...); got != "1/0/0" {
+				t.Errorf("calls %s: want 1/0/0", got)
+			}
+		})
+	}
+}
+
+// TestUntrackedChannelInCredentials has call credentials do so, with the context of the
+// attempt that they are for.
+func TestUntrackedChannelInCredentials(t *testing.T) {
+	for name, s := range map[string]func(testkit.Service) *grpc.ClientConn{
+		"another target": func(s testkit.Service) *grpc.ClientConn { return untracked(t, s) },
+		"the same target": func(s testkit.Service) *grpc.ClientConn {
+			return testkit.Dial(t, "composite:///", grpc.WithDefaultServiceConfig(s.JSON()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backends := startScripted(t, "OK OK")
+			other := s(testkit.Service{Clusters: []testkit.Cluster{{Name: "elsewhere", Target: backends[1].Target()}}})
+			creds := &callsOut{call: func(ctx context.Context) error {
+				checkError(t, empty(ctx, other), codes.Internal, "composite.DialOptions()")
+				return nil
+			}}
+			cc := dial(t, testkit.Service{Clusters: patient(backends[:1])}, grpc.WithPerRPCCredentials(creds))
+			var trail composite.Trail
+			checkError(t, unaryRPC(testkit.Context(t), cc, composite.RecordTrail(&trail)), codes.OK)
+			checkStory(t, trail, "1 a OK committed", backends[0])
+		})
+	}
+}
+
+// TestTokensStayOnTheirChannel has call credentials make an RPC on a channel with
+// another policy, and credentials by cluster.
+func TestTokensStayOnTheirChannel(t *testing.T) {
+	a, issuer := testkit.Start(t, "a"), testkit.Start(t, "issuer")
+	secret := func() grpc.DialOption {
+		return grpc.WithPerRPCCredentials(composite.NewPerRPCCredentials(callByCluster{"a": &token{value: "secret"}}))
+	}
+	other := testkit.Dial(t, issuer.Target(), secret())
+	fetching := &callsOut{token: token{value: "fetched"}, call: func(ctx context.Context) error { return unaryRPC(ctx, other) }}
+	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a)}, grpc.WithPerRPCCredentials(composite.NewPerRPCCredentials(map[string]credentials.PerRPCCredentials{"a": fetching})))
+	checkError(t, bidiRPC(testkit.Context(t), cc), codes.OK)
+	if got := a.Calls()[0].Metadata["authorization"]; len(got) != 1 || got[0] != "fetched" {
+		t.Errorf("the cluster got the token %q: want its own", got)
+	}
+	if got := issuer.Calls()[0].Metadata["authorization"]; len(got) > 0 {
+		t.Errorf("the channel without clusters sent the token %q", got)
+	}
+}
