@@ -109,7 +109,7 @@ func TestInterceptors(t *testing.T) {
 		t.Run(kind+"/lean", func(t *testing.T) {
 			lean := Interceptors{Lean: true}
 			_ = inside(context.Background(), lean, kind, channel(t), func(rpc context.Context, _ ...grpc.CallOption) error {
-				if a := pickFor(t, rpc); a == nil || a.FailFast() {
+				if a := pickFor(rpc, t); a == nil || a.FailFast() {
 					t.Errorf("attempt %v: want one that waits for ready", a)
 				}
 				return nil

@@ -40,7 +40,7 @@ type onChannel string
 func (c onChannel) Target() string { return string(c) }
 
 // pickFor is ForPicker on the channel that the tests' RPCs are made on.
-func pickFor(t *testing.T, ctx context.Context) *Attempt {
+func pickFor(ctx context.Context, t *testing.T) *Attempt {
 	t.Helper()
 	return ForPicker(balancer.PickInfo{Ctx: ctx, FullMethodName: method}, onChannel(channel(t).Target()))
 }
@@ -54,22 +54,22 @@ func isLean(ctx context.Context) bool {
 func TestForPicker(t *testing.T) {
 	type key struct{}
 	t.Run("untracked", func(t *testing.T) {
-		if a := pickFor(t, context.Background()); a != nil || isLean(context.Background()) {
+		if a := pickFor(context.Background(), t); a != nil || isLean(context.Background()) {
 			t.Errorf("attempt %v, lean %v: want none", a, isLean(context.Background()))
 		}
 	})
 	t.Run("with a stats handler", func(t *testing.T) {
 		rpc, _, _ := open(context.Background(), channel(t), method)
-		if a := pickFor(t, rpc); a != nil || isLean(rpc) {
+		if a := pickFor(rpc, t); a != nil || isLean(rpc) {
 			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, isLean(rpc))
 		}
 		tr := newTrace(rpc, t)
 		tr.run("tag s; begin")
 		want := FromContext(tr.current.attempt)
-		if got := pickFor(t, tr.current.attempt); got != want || got.Lean() {
+		if got := pickFor(tr.current.attempt, t); got != want || got.Lean() {
 			t.Errorf("attempt %v, lean %v: want the context itself", got, got.Lean())
 		}
-		if got := pickFor(t, context.WithValue(tr.current.attempt, key{}, 1)); got != want {
+		if got := pickFor(context.WithValue(tr.current.attempt, key{}, 1), t); got != want {
 			t.Errorf("of a context inside the attempt: %v", got)
 		}
 	})
@@ -79,24 +79,24 @@ func TestForPicker(t *testing.T) {
 			t.Error("the RPC is not lean")
 		}
 		first, second := streamContexts(l, t)
-		a := pickFor(t, first)
+		a := pickFor(first, t)
 		if a == nil || a.Number() != 1 || !a.Lean() {
 			t.Fatalf("the first pick is for %v: want attempt 1", a)
 		}
-		if again := pickFor(t, first); again != a {
+		if again := pickFor(first, t); again != a {
 			t.Error("a second pick with the same context is for another attempt")
 		}
 		a.Pick()
 		_, _ = a.Picked(balancer.PickResult{}, status.Error(codes.Aborted, "scripted"))
-		b := pickFor(t, second)
+		b := pickFor(second, t)
 		if b.Number() != 2 || status.Code(b.LastFailure().Err) != codes.Aborted {
 			t.Errorf("a pick with another context is for attempt %d after %v: want 2 after ABORTED", b.Number(), b.LastFailure())
 		}
 		other, _ := streamContexts(l, t)
-		if c := pickFor(t, other); c.Number() != 3 {
+		if c := pickFor(other, t); c.Number() != 3 {
 			t.Errorf("one for another stream is for attempt %d: want 3", c.Number())
 		}
-		if again := pickFor(t, second); again != b {
+		if again := pickFor(second, t); again != b {
 			t.Error("another stream's attempt changes that of the first")
 		}
 	})
@@ -190,13 +190,13 @@ type uncomparable struct {
 func TestContextThatCannotBeCompared(t *testing.T) {
 	l := openLean(t, false)
 	first, second := streamContexts(l, t)
-	a := pickFor(t, uncomparable{first, nil})
-	if again := pickFor(t, uncomparable{first, nil}); again != a {
+	a := pickFor(uncomparable{first, nil}, t)
+	if again := pickFor(uncomparable{first, nil}, t); again != a {
 		t.Error("a second pick is for another attempt")
 	}
 	a.Pick()
 	_, _ = a.Picked(balancer.PickResult{}, status.Error(codes.Aborted, "scripted"))
-	if b := pickFor(t, uncomparable{second, nil}); b.Number() != 2 {
+	if b := pickFor(uncomparable{second, nil}, t); b.Number() != 2 {
 		t.Errorf("after the end of attempt 1 a pick is for attempt %d", b.Number())
 	}
 }
@@ -228,7 +228,7 @@ func TestPicked(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/child's Done %v", tc.name, child), func(t *testing.T) {
 				l := openLean(t, tc.wait)
 				ctx, _ := streamContexts(l, t)
-				a := pickFor(t, ctx)
+				a := pickFor(ctx, t)
 				a.Pick()
 				var told []balancer.DoneInfo
 				var pick balancer.PickResult
@@ -288,7 +288,7 @@ func TestLeanFailFast(t *testing.T) {
 			_, l, _ := open(context.Background(), tc.cc, method)
 			l.lean, l.failFast = true, failFastOption(tc.opts)
 			ctx, _ := streamContexts(l, t)
-			if got := pickFor(t, ctx).FailFast(); got != tc.want {
+			if got := pickFor(ctx, t).FailFast(); got != tc.want {
 				t.Errorf("fails fast: %v, want %v", got, tc.want)
 			}
 		})
