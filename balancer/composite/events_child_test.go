@@ -12,6 +12,7 @@ type eventModelChild struct {
 	report   eventReport // the latest
 	picker   bool        // there is one
 	failed   bool        // in TRANSIENT_FAILURE, and not READY since
+	unfed    bool        // it has taken an empty list
 	rejected string      // the error for the latest endpoints
 	connErr  string
 	conn     bool // has a connection

@@ -52,7 +52,7 @@ func (t *eventTier) swap() {
 		return
 	}
 	able := t.next.state == stateReady || t.next.state == stateIdle
-	serves := t.current.state == stateReady && t.current.rejected == "" && !t.empty
+	serves := t.current.state == stateReady && t.current.rejected == "" && (!t.empty || t.current.unfed)
 	if serves && !able {
 		return
 	}

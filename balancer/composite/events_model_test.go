@@ -236,6 +236,7 @@ func (t *eventTier) push() bool {
 		}
 	}
 	ch.rejected = ch.update(t.endpoints)
+	ch.unfed = ch.rejected == "" && t.empty
 	if ch.state == stateIdle {
 		ch.failed = false
 		if !t.wanted {
