@@ -179,7 +179,7 @@ func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) 
 			*link = head.sibling
 		case isClosed(head.stream) && (head.settled || !head.observed() || head.ended != nil && head.outcome != nil):
 			if head.outcome != nil {
-				tell = appendCall(tell, head.settle(head.outcome.oneOf()))
+				tell = appendCall(tell, head.settle(head.verdictLocked()))
 			}
 			l.useSlotsLocked(head)
 			if head.ended != nil {
@@ -244,7 +244,7 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 		}
 		l.rareLocked().failure = prev.outcome
 		prev.countLocked()
-		tell = prev.settle(prev.outcome.oneOf())
+		tell = prev.settle(prev.verdictLocked())
 		l.useSlotsLocked(prev)
 	}
 	if l.rare != nil { // else it is the first of all
@@ -302,7 +302,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
 		if isClosed(a.stream) || l.flags.has(over) {
-			tell = a.settle(a.outcome.oneOf()) // no other follows, or not for this RPC
+			tell = a.settle(a.verdictLocked()) // no other follows, or not for this RPC
 		}
 	} else if l.flags.has(over) {
 		tell = a.settle(a.silentOutcome())

@@ -3,6 +3,7 @@ package attempt
 import (
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,7 +14,8 @@ type Observer interface {
 	// Settle is called from any goroutine, with what Observe was given. OneOf
 	// are the codes of which one is the attempt's: one if that is known; all
 	// that the retry policy goes on from if gRPC-Go has not reported which it
-	// was; none if no server has seen the attempt, which gRPC-Go then repeats.
+	// was; none if no server has seen the attempt, which gRPC-Go then repeats, or
+	// for which the RPC had no time left.
 	// Settle must not call this package.
 	Settle(token uint64, oneOf []codes.Code)
 }
@@ -90,13 +92,29 @@ func (l *Ledger) finish(err error) {
 		switch {
 		case a.ended == nil:
 		case a.outcome != nil:
-			tell = appendCall(tell, a.settle(a.outcome.oneOf()))
+			tell = appendCall(tell, a.settle(a.verdictLocked()))
 		default:
 			tell = appendCall(tell, a.settle(result))
 		}
 	}
 	l.mu.Unlock()
 	call(tell)
+}
+
+// leastTime is how much of an RPC's time an attempt needs to be sent.
+const leastTime = 10 * time.Millisecond
+
+// verdictLocked are the codes of which one is that of an attempt that failed: none if
+// it began when its RPC's time was as good as over, and was not sent, which says nothing
+// of where it would have gone. The caller holds ledger.mu.
+func (a *Attempt) verdictLocked() []codes.Code {
+	if a.opened.Load() == nil && status.Code(a.outcome.Err) == codes.DeadlineExceeded && a.exceeded() == nil {
+		begin := a.startLocked()
+		if end, ok := a.Deadline(); ok && !begin.IsZero() && end.Sub(begin) < leastTime {
+			return nil
+		}
+	}
+	return a.outcome.oneOf()
 }
 
 // silentOutcome is how an attempt came to its end without an error when the RPC was

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -112,6 +113,42 @@ func TestObserve(t *testing.T) {
 					tr.step(step)
 				}
 			}
+			if got := strings.Join(o.told, " "); got != tc.want {
+				t.Errorf("told %q: want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNoTimeLeft has an RPC end by its deadline, soon after an attempt has begun, or
+// late, and before it was sent or after.
+func TestNoTimeLeft(t *testing.T) {
+	for _, tc := range []struct {
+		left time.Duration
+		sent bool
+		want string
+	}{
+		{-time.Millisecond, false, "1 none"},
+		{leastTime - 1, false, "1 none"},
+		{leastTime, false, "1 DeadlineExceeded"},
+		{-time.Millisecond, true, "1 DeadlineExceeded"},
+	} {
+		t.Run(fmt.Sprintf("%v, sent %v", tc.left, tc.sent), func(t *testing.T) {
+			rpc, l, _ := open(context.Background(), channel(t), method)
+			begin := time.Now()
+			stream, cancel := context.WithDeadline(rpc, begin.Add(tc.left))
+			defer cancel()
+			h, o := StatsHandler(), &observer{ledger: l}
+			ctx := h.TagRPC(stream, &stats.RPCTagInfo{})
+			h.HandleRPC(ctx, &stats.Begin{Client: true, BeginTime: begin})
+			a := FromContext(ctx)
+			a.Pick()
+			a.Observe(o, 1)
+			if tc.sent {
+				h.HandleRPC(ctx, &stats.OutHeader{Client: true})
+			}
+			h.HandleRPC(ctx, &stats.End{Client: true, Error: failure("DEADLINE_EXCEEDED")})
+			_ = l.result(failure("DEADLINE_EXCEEDED"))
 			if got := strings.Join(o.told, " "); got != tc.want {
 				t.Errorf("told %q: want %q", got, tc.want)
 			}

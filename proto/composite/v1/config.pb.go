@@ -474,7 +474,8 @@ func (x *Cluster) GetFailbackDelay() *durationpb.Duration {
 // host. When the rest is over, one attempt at a time probes the cluster: success
 // ends the rest, failure starts the next. A probe that has not ended after `time`
 // gives its turn to another. CANCELLED counts neither as a failure nor as a
-// success, and what was picked before a rest began no longer counts.
+// success, nor does an attempt that was not sent because its RPC's deadline came
+// within 10 ms of its beginning. What was picked before a rest began no longer counts.
 type Cooldown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many attempts in a row have to fail. At least 1; required.
