@@ -18,17 +18,19 @@ type Option interface{ apply(i *attempt.Interceptors) }
 // other policies it changes nothing.
 //
 // Pass it to [grpc.NewClient] before any other interceptor and stats handler:
-// retries by an
-// interceptor that comes after it advance to the next cluster, as retries by the
-// service config's policy do, while one that comes before it makes a new RPC of
-// each retry, which starts at the first cluster again. [grpc.WithUnaryInterceptor]
+// retries by an interceptor that comes after it advance to the next cluster, as
+// retries by the service config's policy do, while one that comes before it makes a
+// new RPC of each retry, which starts at the first cluster again, as do RPCs that an
+// interceptor makes on the channel itself. [grpc.WithUnaryInterceptor]
 // and [grpc.WithStreamInterceptor] always come before; give such interceptors by
 // [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] instead.
 // With a stats handler before it that derives a cancelable context for each
 // attempt, attempts are counted wrong.
 //
 // It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
-// after it sets another. The options may be used for any number of channels.
+// after it sets another. The options may be used for any number of channels. A
+// channel that gets those of two calls, as from a library too, counts once; it must not
+// get those of one call twice.
 func DialOptions(opts ...Option) []grpc.DialOption {
 	interceptors := attempt.Interceptors{Failed: withTrail, Started: startTrail}
 	for _, opt := range opts {

@@ -104,3 +104,27 @@ func TestTokensStayOnTheirChannel(t *testing.T) {
 		t.Errorf("the channel without clusters sent the token %q", got)
 	}
 }
+
+// TestRPCOnTheWay has an interceptor make an RPC of the same method on the same channel,
+// as a probe, before the RPC proper, which is at its first attempt all the same.
+func TestRPCOnTheWay(t *testing.T) {
+	type probing struct{}
+	for name, opts := range map[string][]grpc.DialOption{"dial options once": nil, "and those of another call": composite.DialOptions()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backends := startAll(t, "a", "b")
+			var probe, trail composite.Trail
+			probes := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if ctx.Value(probing{}) == nil {
+					checkError(t, unaryRPC(context.WithValue(ctx, probing{}, true), cc, composite.RecordTrail(&probe)), codes.OK)
+				}
+				return invoker(ctx, method, req, reply, cc, opts...)
+			}
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 2}, append(opts, grpc.WithChainUnaryInterceptor(probes))...)
+			checkError(t, unaryRPC(testkit.Context(t), cc, composite.RecordTrail(&trail)), codes.OK)
+			for _, got := range []composite.Trail{probe, trail} {
+				checkStory(t, got, "1 a OK committed", backends...)
+			}
+		})
+	}
+}

@@ -80,7 +80,8 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 // RecordTrail has the RPC's trail written to t when the RPC has ended, whether or
 // not it has failed. Read t after the call has returned; for a stream, after
 // receiving has returned an error, io.EOF included, or the only response; or else
-// in a [google.golang.org/grpc.OnFinish].
+// in a [google.golang.org/grpc.OnFinish], unless an interceptor runs several streams of
+// the RPC at once: the end of each writes the trail.
 //
 // The option is for the caller, and for interceptors before [DialOptions]. Nothing
 // is written on channels without them or with another policy, or if the RPC ended

@@ -55,7 +55,7 @@ func TestCounter(t *testing.T) {
 		{"the RPC ends more than once", "tag s; begin; pick; count; end; result; result", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rpc, l, _ := open(context.Background(), channel(t), method)
+			rpc, l, _ := open(context.Background(), channel(t), method, opener)
 			tr, c := newTrace(rpc, t), &counter{}
 			for step := range strings.SplitSeq(tc.steps, "; ") {
 				switch verb, arg, _ := strings.Cut(step, " "); verb {

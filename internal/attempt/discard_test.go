@@ -10,7 +10,7 @@ import (
 // TestDiscard has a policy inside another one pick what the outer one discards.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
-	rpc, l, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method)
+	rpc, l, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method, opener)
 	tr := newTrace(rpc, t)
 	tr.run("tag s1; begin; pick")
 	a := FromContext(tr.current.attempt)

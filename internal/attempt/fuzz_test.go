@@ -90,7 +90,7 @@ type simFailure struct {
 
 func newSimulation(t *testing.T, cc *grpc.ClientConn, start, handlers int) *simulation {
 	t.Helper()
-	_, l, _ := open(WithStart(context.Background(), start), cc, method)
+	_, l, _ := open(WithStart(context.Background(), start), cc, method, opener)
 	return &simulation{t: t, ledger: l, handlers: handlers, start: start, next: start}
 }
 

@@ -103,13 +103,12 @@ func (i *Interceptors) Stream() grpc.StreamClientInterceptor {
 }
 
 func (i *Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
-	ctx, l, found := open(ctx, cc, method)
+	ctx, l, found := open(ctx, cc, method, i)
 	if found {
 		return ctx, l // options were given twice
 	}
-	l.failed, l.lean = i.Failed, i.Lean
 	if i.Lean {
-		l.failFast = failFastOption(opts)
+		l.lean, l.failFast = true, failFastOption(opts)
 	}
 	return ctx, l
 }

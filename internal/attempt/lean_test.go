@@ -19,7 +19,7 @@ import (
 // handler, which waits for ready or not.
 func openLean(t *testing.T, wait bool) *Ledger {
 	t.Helper()
-	_, l, _ := open(context.Background(), channel(t), method)
+	_, l, _ := open(context.Background(), channel(t), method, opener)
 	l.lean, l.failFast = true, failFastOption([]grpc.CallOption{grpc.WaitForReady(wait)})
 	return l
 }
@@ -59,7 +59,7 @@ func TestForPicker(t *testing.T) {
 		}
 	})
 	t.Run("with a stats handler", func(t *testing.T) {
-		rpc, _, _ := open(context.Background(), channel(t), method)
+		rpc, _, _ := open(context.Background(), channel(t), method, opener)
 		if a := pickFor(rpc, t); a != nil || isLean(rpc) {
 			t.Errorf("before TagRPC there is the attempt %v, lean %v", a, isLean(rpc))
 		}
@@ -156,7 +156,7 @@ func TestForCredentials(t *testing.T) {
 			t.Errorf("%s is lean: %v", name, lean)
 		}
 	}
-	rpc, _, _ := open(context.Background(), channel(t), method)
+	rpc, _, _ := open(context.Background(), channel(t), method, opener)
 	tr := newTrace(rpc, t)
 	tr.run("tag s; begin; pick")
 	a := FromContext(tr.current.attempt)
@@ -285,7 +285,7 @@ func TestLeanFailFast(t *testing.T) {
 		{"an option against the config", waits, []grpc.CallOption{fail}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, l, _ := open(context.Background(), tc.cc, method)
+			_, l, _ := open(context.Background(), tc.cc, method, opener)
 			l.lean, l.failFast = true, failFastOption(tc.opts)
 			ctx, _ := streamContexts(l, t)
 			if got := pickFor(ctx, t).FailFast(); got != tc.want {

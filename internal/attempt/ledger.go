@@ -45,8 +45,8 @@ type Ledger struct {
 
 	cc      *grpc.ClientConn
 	method  string
-	special *special // nil for most
-	failed  func(*Ledger, error) error
+	special *special      // nil for most
+	by      *Interceptors // that opened it
 
 	messages atomic.Int64 // that the client has sent on its stream
 	flags    flags[ledgerFlag]
@@ -100,14 +100,15 @@ func (l *Ledger) rareLocked() *rare {
 }
 
 // open returns the context and the ledger for an RPC on cc: a new ledger, or the
-// one that ctx already carries if an interceptor of the same RPC opened it,
-// since dial options may have been given twice, which found tells. Of a new one most is
-// not read: its memory is still on its way to the processor.
-func open(ctx context.Context, cc *grpc.ClientConn, method string) (_ context.Context, _ *Ledger, found bool) {
-	l := &Ledger{Context: ctx, cc: cc, method: method, next: 1}
+// one that ctx already carries if other interceptors of the same RPC opened it,
+// since dial options may have been given twice, which found tells. If the same ones
+// did, the RPC is another, which an interceptor makes on the way. Of a new ledger most
+// is not read: its memory is still on its way to the processor.
+func open(ctx context.Context, cc *grpc.ClientConn, method string, by *Interceptors) (_ context.Context, _ *Ledger, found bool) {
+	l := &Ledger{Context: ctx, cc: cc, method: method, by: by, next: 1}
 	switch outer := ctx.Value(openKey).(type) {
 	case *Ledger:
-		if outer.cc == cc && outer.method == method && outer.unused() {
+		if outer.by != by && outer.cc == cc && outer.method == method && outer.unused() {
 			return ctx, outer, true
 		}
 	case *request:
@@ -332,10 +333,10 @@ func (l *Ledger) result(err error) error {
 		l.mu.Unlock()
 	}
 	l.recorder().rpcOver(err)
-	if err == nil || l.failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
+	if err == nil || l.by.Failed == nil || errors.Is(err, io.EOF) || !l.Composite() {
 		return err
 	}
-	return l.failed(l, err)
+	return l.by.Failed(l, err)
 }
 
 // restoreLocked returns the picker's error that gRPC-Go replaced by err, or err

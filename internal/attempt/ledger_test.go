@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,21 +30,23 @@ func TestOpen(t *testing.T) {
 		inside func(context.Context) context.Context // where the second interceptor runs
 		second bool                                  // on the second channel
 		method string
+		by     *Interceptors // that open the inner one
 		same   bool
 	}{
-		{name: "dial options given twice", inside: unused, method: method, same: true},
+		{name: "dial options given twice", inside: unused, method: method, by: new(Interceptors), same: true},
+		{name: "an RPC on the way, of the same channel and method", inside: unused, method: method},
 		{name: "another channel", inside: unused, second: true, method: method},
 		{name: "another method of the channel", inside: unused, method: "/test.Service/Other"},
 		{name: "another channel, from inside an attempt", inside: used, second: true, method: method},
 		{name: "the same channel and method, from inside an attempt", inside: used, method: method},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			outer, _, _ := open(WithStart(context.Background(), 7), one, method)
+			outer, _, _ := open(WithStart(context.Background(), 7), one, method, opener)
 			cc := one
 			if tc.second {
 				cc = two
 			}
-			inner, _, _ := open(tc.inside(outer), cc, tc.method)
+			inner, _, _ := open(tc.inside(outer), cc, tc.method, cmp.Or(tc.by, opener))
 			if same := inner == outer; same != tc.same {
 				t.Errorf("the same ledger: %v, want %v", same, tc.same)
 			}
@@ -65,7 +68,7 @@ func TestOpen(t *testing.T) {
 func TestNestedRPCInheritsNothing(t *testing.T) {
 	type otherKey struct{}
 	ctx := context.WithValue(WithStart(context.Background(), 7), otherKey{}, "kept")
-	outer, outerLedger, _ := open(ctx, channel(t), method)
+	outer, outerLedger, _ := open(ctx, channel(t), method, opener)
 	if got, ok := outer.Value(openKey).(*request); ok {
 		t.Errorf("start %d is visible inside the RPC that it was for", got.start)
 	}
@@ -79,7 +82,7 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	if got := FromContext(attempt); got == nil || got.Number() != 8 {
 		t.Fatalf("attempt of a context inside the attempt: %v", got)
 	}
-	inner, innerLedger, _ := open(attempt, channel(t), method)
+	inner, innerLedger, _ := open(attempt, channel(t), method, opener)
 	if got := FromContext(inner); got != nil {
 		t.Errorf("attempt %d is visible in another channel's RPC", got.Number())
 	}
@@ -103,8 +106,8 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 // TestStartForNestedRPC checks that a start that is given inside an RPC holds
 // for the nested one, whatever the outer one had.
 func TestStartForNestedRPC(t *testing.T) {
-	outer, _, _ := open(WithStart(context.Background(), 7), channel(t), method)
-	inner, _, _ := open(WithStart(outer, 3), channel(t), method)
+	outer, _, _ := open(WithStart(context.Background(), 7), channel(t), method, opener)
+	inner, _, _ := open(WithStart(outer, 3), channel(t), method, opener)
 	tr := newTrace(inner, t)
 	tr.run("tag s1; begin")
 	if got := tr.numbers(); got != "3" {
@@ -132,7 +135,7 @@ func TestUntracked(t *testing.T) {
 // TestFailFast checks that a picker can tell an RPC that waits for ready.
 func TestFailFast(t *testing.T) {
 	for _, want := range []bool{true, false} {
-		rpc, _, _ := open(context.Background(), channel(t), method)
+		rpc, _, _ := open(context.Background(), channel(t), method, opener)
 		ctx := StatsHandler().TagRPC(rpc, &stats.RPCTagInfo{FailFast: want})
 		if got := FromContext(ctx).FailFast(); got != want {
 			t.Errorf("fail-fast %v: want %v", got, want)
@@ -143,7 +146,7 @@ func TestFailFast(t *testing.T) {
 // TestStreamsOneAfterAnother checks that a ledger forgets streams that are over,
 // and only those.
 func TestStreamsOneAfterAnother(t *testing.T) {
-	rpc, l, _ := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method, opener)
 	tr := newTrace(rpc, t)
 	tr.run("tag open; begin; pick")
 	for i := range 1000 {
@@ -167,7 +170,7 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 // shared.
 func TestStreamsAtOnce(t *testing.T) {
 	const streams, attempts = 16, 60
-	rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method)
+	rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method, opener)
 	h, info := StatsHandler(), &stats.RPCTagInfo{}
 	begin := func(ctx context.Context, transparent bool) (context.Context, int) {
 		ctx = h.TagRPC(ctx, info)
@@ -223,7 +226,7 @@ func TestOneAllocation(t *testing.T) {
 	defer cancel()
 	h, info, begin, end := StatsHandler(), &stats.RPCTagInfo{}, &stats.Begin{}, &stats.End{}
 	got := testing.AllocsPerRun(1000, func() {
-		rpc, _, _ := open(ctx, cc, method)
+		rpc, _, _ := open(ctx, cc, method, opener)
 		attempt := h.TagRPC(rpc, info)
 		h.HandleRPC(attempt, begin)
 		a := FromContext(attempt)
@@ -287,7 +290,7 @@ func TestResult(t *testing.T) {
 		{"the earlier one of two that hedge", []error{earlier, ended}, illegal(earlier), earlier},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rpc, l, _ := open(context.Background(), channel(t), method)
+			rpc, l, _ := open(context.Background(), channel(t), method, opener)
 			tr := newTrace(rpc, t)
 			for i, err := range tc.ended {
 				tr.run(fmt.Sprintf("tag s%d; begin; pick", i))
@@ -304,7 +307,7 @@ func TestResult(t *testing.T) {
 // replaced failed with the picker's error, not with what came in its place.
 func TestReplacedFailure(t *testing.T) {
 	ended := status.Error(codes.Aborted, "past the end")
-	rpc, _, _ := open(context.Background(), channel(t), method)
+	rpc, _, _ := open(context.Background(), channel(t), method, opener)
 	tr := newTrace(rpc, t)
 	tr.run("tag s1; begin; pick")
 	FromContext(tr.current.attempt).EndRPC(ended)

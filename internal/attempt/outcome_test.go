@@ -87,7 +87,7 @@ func TestObserve(t *testing.T) {
 			if tc.retryable != "" {
 				retryable = strings.Fields(tc.retryable)
 			}
-			rpc, l, _ := open(context.Background(), channel(t, retryable...), method)
+			rpc, l, _ := open(context.Background(), channel(t, retryable...), method, opener)
 			tr, o := newTrace(rpc, t), &observer{ledger: l}
 			for step := range strings.SplitSeq(tc.steps, "; ") {
 				switch verb, arg, _ := strings.Cut(step, " "); verb {
@@ -134,7 +134,7 @@ func TestNoTimeLeft(t *testing.T) {
 		{-time.Millisecond, true, "1 DeadlineExceeded"},
 	} {
 		t.Run(fmt.Sprintf("%v, sent %v", tc.left, tc.sent), func(t *testing.T) {
-			rpc, l, _ := open(context.Background(), channel(t), method)
+			rpc, l, _ := open(context.Background(), channel(t), method, opener)
 			begin := time.Now()
 			stream, cancel := context.WithDeadline(rpc, begin.Add(tc.left))
 			defer cancel()
@@ -181,7 +181,7 @@ func result(text string) error {
 // TestObserveBesideAnotherStream has an attempt observed while another stream of
 // its RPC begins, as streams at once do. The race detector watches.
 func TestObserveBesideAnotherStream(t *testing.T) {
-	rpc, l, _ := open(context.Background(), nil, method)
+	rpc, l, _ := open(context.Background(), nil, method, opener)
 	tr, o := newTrace(rpc, t), &observer{ledger: l}
 	tr.run("tag s; begin; pick; close")
 	a := FromContext(tr.current.attempt)
@@ -198,7 +198,7 @@ func TestObserveBesideAnotherStream(t *testing.T) {
 // TestObserveForgetsStreams checks that streams that are over are not kept, though
 // some are observed.
 func TestObserveForgetsStreams(t *testing.T) {
-	rpc, l, _ := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method, opener)
 	tr, o := newTrace(rpc, t), &observer{ledger: l}
 	for i := range 100 {
 		tr.run("tag s; begin; pick")

@@ -44,7 +44,7 @@ func TestClusters(t *testing.T) {
 		{"another pick that chooses none", []string{"abc", "-"}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rpc, _, _ := open(context.Background(), channel(t), method)
+			rpc, _, _ := open(context.Background(), channel(t), method, opener)
 			tr := newTrace(rpc, t)
 			tr.run("tag s; begin")
 			a := FromContext(tr.current.attempt)
@@ -93,7 +93,7 @@ func TestNested(t *testing.T) {
 // TestEndRPCForgets checks that an RPC remembers the errors of as many streams as run
 // at once, and not of all that ever did.
 func TestEndRPCForgets(t *testing.T) {
-	rpc, l, _ := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method, opener)
 	tr := newTrace(rpc, t)
 	tr.run("tag s; begin; pick")
 	var ended []error
@@ -115,9 +115,9 @@ func TestEndRPCForgets(t *testing.T) {
 // TestList checks that an RPC has the list that it was given, and only that RPC.
 func TestList(t *testing.T) {
 	cc := channel(t)
-	outer, _, _ := open(WithList(context.Background(), []string{"a", "b"}), cc, method)
-	inner, _, _ := open(outer, channel(t), method)
-	own, _, _ := open(WithList(outer, []string{"c"}), cc, method)
+	outer, _, _ := open(WithList(context.Background(), []string{"a", "b"}), cc, method, opener)
+	inner, _, _ := open(outer, channel(t), method, opener)
+	own, _, _ := open(WithList(outer, []string{"c"}), cc, method, opener)
 	for _, tc := range []struct {
 		name string
 		rpc  context.Context

@@ -69,7 +69,7 @@ func TestSlots(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rpc, _, _ := open(WithStart(context.Background(), tc.start), channel(t, "UNAVAILABLE"), method)
+			rpc, _, _ := open(WithStart(context.Background(), tc.start), channel(t, "UNAVAILABLE"), method, opener)
 			tr := newTrace(rpc, t)
 			tc.trace(tr)
 			tr.run("tag s1; begin; pick")
@@ -135,7 +135,7 @@ func TestHosts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method)
+			rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method, opener)
 			tr := newTrace(rpc, t)
 			tc.trace(tr)
 			tr.run("tag s1; begin; pick")
@@ -161,7 +161,7 @@ func (tr *trace) useHost(before string, host *string, after string) {
 // TestProgressBesideAnotherStream has an attempt picked for while another stream of
 // its RPC begins, as streams at once do. The race detector watches.
 func TestProgressBesideAnotherStream(t *testing.T) {
-	rpc, _, _ := open(context.Background(), nil, method)
+	rpc, _, _ := open(context.Background(), nil, method, opener)
 	tr, h := newTrace(rpc, t), "h"
 	tr.run("tag s; begin; pick")
 	a := FromContext(tr.current.attempt)
@@ -181,7 +181,7 @@ func TestProgressBesideAnotherStream(t *testing.T) {
 // TestHostsAreKeptOnce has an interceptor retry for long: what is kept of the hosts
 // does not grow with the attempts.
 func TestHostsAreKeptOnce(t *testing.T) {
-	rpc, l, _ := open(context.Background(), nil, method)
+	rpc, l, _ := open(context.Background(), nil, method, opener)
 	tr, hosts := newTrace(rpc, t), []string{"a", "b"}
 	for i := range 100 {
 		tr.run("tag s; begin; pick")

@@ -33,7 +33,7 @@ type timeline struct {
 
 func newTimeline(t *testing.T, cc *grpc.ClientConn) *timeline {
 	t.Helper()
-	rpc, l, _ := open(context.Background(), cc, method)
+	rpc, l, _ := open(context.Background(), cc, method, opener)
 	return &timeline{trace: newTrace(rpc, t), ledger: l, now: time.Unix(1000, 0)}
 }
 
@@ -233,7 +233,7 @@ func TestRouteIsOfTheLastPick(t *testing.T) {
 // TestRecordsWhileStreamsRun reads the records of an RPC while other streams of it
 // make attempts, for the race detector.
 func TestRecordsWhileStreamsRun(t *testing.T) {
-	rpc, l, _ := open(context.Background(), channel(t), method)
+	rpc, l, _ := open(context.Background(), channel(t), method, opener)
 	h := StatsHandler()
 	c := &Cluster{Name: "a"}
 	var wg sync.WaitGroup

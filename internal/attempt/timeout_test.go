@@ -48,7 +48,7 @@ const rpcTime = time.Minute
 func newTimed(t *testing.T, stream bool, sent int64) *timedAttempt {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rpcTime)
-	rpc, l, _ := open(ctx, nil, method)
+	rpc, l, _ := open(ctx, nil, method, opener)
 	l.messages.Store(sent)
 	h := StatsHandler()
 	tagged := h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: true})
@@ -388,7 +388,7 @@ func TestTimeoutAllocations(t *testing.T) {
 	h, ctx, info, begin, end := StatsHandler(), context.Background(), &stats.RPCTagInfo{}, &stats.Begin{Client: true}, &stats.End{Client: true}
 	perAttempt := func(limit *Limit) float64 {
 		return testing.AllocsPerRun(1000, func() {
-			rpc, _, _ := open(ctx, nil, method)
+			rpc, _, _ := open(ctx, nil, method, opener)
 			tagged := h.TagRPC(rpc, info)
 			h.HandleRPC(tagged, begin)
 			a := FromContext(tagged)

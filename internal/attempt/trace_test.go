@@ -66,6 +66,9 @@ type traceStream struct {
 	attempt context.Context
 }
 
+// opener opens the ledgers of tests that need no interceptors.
+var opener = new(Interceptors)
+
 func newTrace(rpc context.Context, t *testing.T) *trace {
 	t.Helper()
 	tr := &trace{t: t, rpc: rpc, streams: make(map[string]*traceStream)}
@@ -356,7 +359,7 @@ func TestTraces(t *testing.T) {
 			if tc.start != nil {
 				ctx = WithStart(ctx, *tc.start)
 			}
-			rpc, _, _ := open(ctx, cc, method)
+			rpc, _, _ := open(ctx, cc, method, opener)
 			tr := newTrace(rpc, t)
 			tr.run(tc.trace)
 			if got := tr.numbers(); got != tc.want {

@@ -108,7 +108,8 @@ func fill(policy map[string]any, routed map[string]bool) map[string]any {
 func fillCluster(entry map[string]any, name string, routed map[string]bool) map[string]any {
 	filled := maps.Clone(entry)
 	for _, key := range []string{"childPolicy", "child_policy"} { // protojson has both
-		if list, ok := entry[key].([]any); ok {
+		list, ok := entry[key].([]any)
+		if ok && len(list) > 0 {
 			children := make([]any, len(list))
 			for i, item := range list {
 				children[i] = fillChild(item, routed)
@@ -116,9 +117,10 @@ func fillCluster(entry map[string]any, name string, routed map[string]bool) map[
 			filled[key] = children
 			return filled
 		}
-		if entry[key] != nil {
+		if !ok && entry[key] != nil {
 			return filled
 		}
+		delete(filled, key) // none, or an empty list, which says the same
 	}
 	if entry["target"] == nil || entry["target"] == "" {
 		filled["childPolicy"] = []any{fillChild(map[string]any{cdsPolicy: map[string]any{"cluster": name}}, routed)}
@@ -136,14 +138,40 @@ func fillChild(item any, routed map[string]bool) any {
 		return item
 	}
 	filled := maps.Clone(child)
-	if inner, ok := child[composite.Name].(map[string]any); ok {
-		filled[composite.Name] = fill(inner, routed)
-	}
-	if cds, ok := child[cdsPolicy].(map[string]any); ok {
-		cds = maps.Clone(cds)
-		name, _ := cds["cluster"].(string)
-		cds["isDynamic"] = !routed[name]
-		filled[cdsPolicy] = cds
+	for policy, config := range child {
+		config, ok := config.(map[string]any)
+		switch {
+		case !ok:
+		case policy == composite.Name:
+			filled[policy] = fill(config, routed)
+		case policy == cdsPolicy:
+			cds := maps.Clone(config)
+			name, _ := cds["cluster"].(string)
+			cds["isDynamic"] = !routed[name]
+			filled[policy] = cds
+		default:
+			filled[policy] = fillBelow(config, routed)
+		}
 	}
 	return filled
+}
+
+// fillBelow fills in the policies below one that is neither.
+func fillBelow(value any, routed map[string]bool) any {
+	switch value := value.(type) {
+	case map[string]any:
+		filled := make(map[string]any, len(value))
+		for key, v := range value {
+			filled[key] = fillBelow(v, routed)
+		}
+		return filled
+	case []any:
+		filled := make([]any, len(value))
+		for i, item := range value {
+			filled[i] = fillChild(item, routed)
+		}
+		return filled
+	default:
+		return value
+	}
 }
