@@ -5,10 +5,15 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/resolver"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -105,5 +110,54 @@ func TestAuthorityOfOldEndpoints(t *testing.T) {
 	want := backends[0].Calls()[0].Metadata[":authority"]
 	if got := backends[1].Calls()[0].Metadata[":authority"]; !slices.Equal(got, want) {
 		t.Errorf("the second address is called %q: want %q, as the first was", got, want)
+	}
+}
+
+// handshakes notes what servers are called, by address.
+type handshakes struct {
+	credentials.TransportCredentials
+	names *sync.Map
+}
+
+func (h handshakes) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	h.names.Store(c.RemoteAddr().String(), authority)
+	return h.TransportCredentials.ClientHandshake(ctx, authority, c)
+}
+
+func (h handshakes) Clone() credentials.TransportCredentials { return h }
+
+// TestAuthorityOfAnOldPolicy has a cluster's policy be replaced together with its target.
+// What the old one connects to, as long as it serves, has the old target's name.
+func TestAuthorityOfAnOldPolicy(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "first", "second")
+	silent, _ := testkit.BlackHole(t)
+	old := testkit.NewPolicy(t)
+	old.OnUpdate = func(c *testkit.PolicyChild, s balancer.ClientConnState) error { return c.Connect(s) }
+	shaken := handshakes{insecure.NewCredentials(), new(sync.Map)}
+	live := dialLiveWith(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "c"}}}, grpc.WithTransportCredentials(shaken))
+	deliver := func(target string, policy []any) {
+		state := testkit.OneEndpoint(backends[0].Addr)
+		state.ServiceConfig = live.resolver.Parse(testkit.Service{Clusters: []testkit.Cluster{{Name: "c", Target: target, More: map[string]any{
+			"connectTimeout": "20s", "childPolicy": policy,
+		}}}}.JSON())
+		_ = live.resolver.UpdateState(state)
+	}
+	deliver("", old.Config())
+	testkit.AwaitServer(t, live.cc, "first")
+	deliver("passthrough:///"+silent, []any{map[string]any{"round_robin": map[string]any{}}})
+	testkit.AwaitServer(t, live.cc, "first")
+	sc, err := old.Child(t, 0).CC.NewSubConn([]resolver.Address{{Addr: backends[1].Addr}}, balancer.NewSubConnOptions{StateListener: func(balancer.SubConnState) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Connect()
+	var got any
+	testkit.Eventually(t, "the old policy has connected to the second", func() (ok bool) {
+		got, ok = shaken.names.Load(backends[1].Addr)
+		return ok
+	})
+	if want, _ := shaken.names.Load(backends[0].Addr); got != want {
+		t.Errorf("the old policy's new connection is called %q: want %q, as its other one", got, want)
 	}
 }

@@ -160,11 +160,13 @@ func (b *compositeBalancer) ExitIdle() {
 		ch := c.latestLocked()
 		nests := ch != nil && len(ch.nested) > 0
 		b.mu.Unlock()
-		switch {
-		case i == 0 && asleep: // the list begins with the first slot's cluster
-			c.connect()
-		case i == 0, !lazy && !nests:
-			c.exitIdle() // no time runs for a child that only a pick makes connect
+		switch { // the list begins with the first slot's cluster
+		case i == 0 && (asleep || ch == nil || nests):
+			c.connect(byChannel)
+		case i == 0:
+			c.exitIdle(byChannel) // no time runs for a child that only a pick makes connect
+		case !lazy:
+			c.exitIdle(byNobody)
 		}
 	}
 }

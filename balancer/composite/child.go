@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
+
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 )
 
 // child is a policy that picks within a cluster, and the ClientConn that the
@@ -28,7 +30,8 @@ type child struct {
 	rejected error          // what UpdateClientConnState returned last
 	// unfed: it has taken an empty list of endpoints, and so has its own.
 	unfed    bool
-	connErr  error // the last connection error
+	source   *clustertarget.Target // of the endpoints that it has
+	connErr  error                 // the last connection error
 	subConns map[*subConn]struct{}
 	nested   []*compositeBalancer // the policy, if it is one of these, or those below it
 	closed   bool
@@ -126,6 +129,28 @@ func (ch *child) unnest(b *compositeBalancer) {
 	ch.cluster.parent.mu.Unlock()
 }
 
+// isComposite tells whether the policy itself is a composite one.
+func (ch *child) isComposite() bool {
+	_, ok := ch.balancer.(*compositeBalancer)
+	return ok
+}
+
+// heedsLocked tells whether to ask the policy to connect, given who has asked the
+// cluster. What is idle in a composite policy, or below another one, are lazy clusters:
+// they must not be asked without need, and the picker of a composite policy asks for
+// those that an attempt needs. The caller holds cluster.childMu as well as parent.mu,
+// unless nobody has asked.
+func (ch *child) heedsLocked(by asker) bool {
+	switch by {
+	case byChannel:
+		return true
+	case byPick:
+		return !ch.isComposite()
+	default:
+		return len(ch.nested) == 0
+	}
+}
+
 // forget stops tracking a connection that is shut down.
 func (ch *child) forget(sc *subConn) {
 	ch.cluster.parent.mu.Lock()
@@ -156,9 +181,8 @@ func (ch *child) UpdateState(state balancer.State) {
 		}
 		c.tried.Store(false)
 		// A lazy cluster that loses its connection is left alone until an
-		// attempt needs another; one that has yet to get it goes on trying. So
-		// is a composite policy: of its clusters those are idle that are lazy.
-		if len(ch.nested) == 0 && (!c.lazy || before != connectivity.Ready) {
+		// attempt needs another; one that has yet to get it goes on trying.
+		if ch.heedsLocked(byNobody) && (!c.lazy || before != connectivity.Ready) {
 			b.goLocked(ch.exitIdle)
 		}
 	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report
@@ -188,7 +212,7 @@ func (ch *child) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOp
 	if ch.isClosed() {
 		return nil, fmt.Errorf("composite: cluster %q: a policy that is closed cannot create connections", ch.cluster.name)
 	}
-	inner, err := b.cc.NewSubConn(ch.cluster.stampUsed(addrs), opts)
+	inner, err := b.cc.NewSubConn(ch.stampUsed(addrs), opts)
 	if err != nil {
 		return nil, err
 	}

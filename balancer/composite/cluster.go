@@ -76,7 +76,7 @@ type cluster struct {
 	failbackDelay  time.Duration
 	failback       failback
 	since          time.Time // connecting since then; zero if no time runs
-	asked          bool      // a pick asked for the connection that is awaited
+	asked          asker     // for the connection that is awaited
 	timer          *time.Timer
 	deadline       time.Time // that timer is set for
 
@@ -140,7 +140,7 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 		c.watchUse()
 	}
 	if wasLazy && !cfg.lazy {
-		defer c.exitLatest()
+		defer c.exitLatest(byNobody)
 	}
 	if cfg.target == nil {
 		return c.push()
@@ -221,6 +221,9 @@ func (c *cluster) push() error {
 	if builder := c.config.child.builder; ch == nil || ch.builder.Name() != builder.Name() {
 		ch = c.newChild(builder, c.install)
 	}
+	c.parent.mu.Lock()
+	ch.source = c.source
+	c.parent.mu.Unlock()
 	err := ch.balancer.UpdateClientConnState(balancer.ClientConnState{
 		ResolverState:  c.endpoints,
 		BalancerConfig: c.config.child.config,
@@ -228,18 +231,21 @@ func (c *cluster) push() error {
 
 	c.parent.mu.Lock()
 	ch.rejected = err
-	ch.unfed = err == nil && c.empty != nil
+	if ch.isComposite() {
+		ch.rejected = nil // one of its clusters; what it reports tells of all
+	}
+	ch.unfed = ch.rejected == nil && c.empty != nil
 	c.parent.causes.Add(1)
 	idle := ch.state.ConnectivityState == connectivity.Idle
 	if idle {
 		// New endpoints are a new chance for a policy that connects only when
 		// it is picked from, and that no pick would reach any more.
 		ch.failed = false
-		if !c.asked {
+		if c.asked == byNobody {
 			c.since = time.Time{}
 		}
 	}
-	connect := idle && len(ch.nested) == 0 && (!c.lazy || c.asked)
+	connect := idle && (!c.lazy || c.asked != byNobody) && ch.heedsLocked(c.asked)
 	c.parent.mu.Unlock()
 	if connect {
 		ch.balancer.ExitIdle()
@@ -284,11 +290,12 @@ func (c *cluster) setResolveErrLocked(err error) {
 }
 
 // exitLatest asks the child to connect. The caller holds childMu.
-func (c *cluster) exitLatest() {
+func (c *cluster) exitLatest(by asker) {
 	c.parent.mu.Lock()
 	ch := c.latestLocked()
+	heeds := ch != nil && ch.heedsLocked(by)
 	c.parent.mu.Unlock()
-	if ch != nil {
+	if heeds {
 		ch.balancer.ExitIdle()
 	}
 }

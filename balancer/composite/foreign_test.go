@@ -2,12 +2,14 @@ package composite_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/stats"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -102,6 +104,86 @@ func TestTokensStayOnTheirChannel(t *testing.T) {
 	}
 	if got := issuer.Calls()[0].Metadata["authorization"]; len(got) > 0 {
 		t.Errorf("the channel without clusters sent the token %q", got)
+	}
+}
+
+// handler is a stats handler that makes contexts.
+type handler struct {
+	stats.Handler
+	tag func(context.Context) context.Context
+}
+
+func (h handler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return h.tag(ctx) }
+
+func (handler) HandleRPC(context.Context, stats.RPCStats) {}
+
+func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (handler) HandleConn(context.Context, stats.ConnStats) {}
+
+// TestTokenOfARewrittenMethod has an interceptor make another method of the RPC's, whose
+// attempts, and tokens, are its own all the same.
+func TestTokenOfARewrittenMethod(t *testing.T) {
+	rewriting := grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return invoker(ctx, testpb.TestService_UnaryCall_FullMethodName, req, reply, cc, opts...)
+	})
+	deriving := grpc.WithStatsHandler(handler{tag: func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancel(ctx)
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}})
+	secret := grpc.WithPerRPCCredentials(composite.NewPerRPCCredentials(callByCluster{"a": &token{value: "secret"}}))
+	old := func(ctx context.Context, cc *grpc.ClientConn) error {
+		return cc.Invoke(ctx, "/old.TestService/UnaryCall", &testpb.SimpleRequest{}, &testpb.SimpleResponse{})
+	}
+	for name, more := range map[string][]grpc.DialOption{"no other handler": nil, "one that derives a context": {deriving}} {
+		t.Run(name, func(t *testing.T) {
+			a := testkit.Start(t, "a")
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a)}, append(more, rewriting, secret)...)
+			for range 2 { // which wait for a connection, and do not
+				checkError(t, old(testkit.Context(t), cc), codes.OK)
+			}
+			for _, c := range a.Calls() {
+				if got := c.Metadata["authorization"]; !slices.Equal(got, []string{"secret"}) {
+					t.Errorf("the token %q was sent: want the cluster's", got)
+				}
+			}
+		})
+	}
+	t.Run("lean", func(t *testing.T) {
+		a := testkit.Start(t, "a")
+		cc := dialLean(t, testkit.Service{Clusters: testkit.Clusters(a)}, rewriting, secret)
+		checkError(t, old(testkit.Context(t), cc), codes.Internal, "NewPerRPCCredentials needs composite.DialOptions() without LeanCounting")
+	})
+}
+
+// TestPoolOfChannels has an interceptor hand RPCs to another channel, which counts their
+// attempts: with LeanCounting only if it has the same target.
+func TestPoolOfChannels(t *testing.T) {
+	type label struct{}
+	labelling := grpc.WithStatsHandler(handler{tag: func(ctx context.Context) context.Context { return context.WithValue(ctx, label{}, 1) }})
+	for _, tc := range []struct {
+		name, target string
+		opts         []composite.Option
+		code         codes.Code
+	}{
+		{"of the same target", "composite:///", nil, codes.OK},
+		{"of another", "composite:", nil, codes.OK},
+		{"of the same target, lean", "composite:///", []composite.Option{composite.LeanCounting()}, codes.OK},
+		{"of another, lean", "composite:", []composite.Option{composite.LeanCounting()}, codes.Internal},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			backends := startScripted(t, "U OK")
+			s := testkit.Service{Clusters: patient(backends), Attempts: 2}
+			open := func(target string, more ...grpc.DialOption) *grpc.ClientConn {
+				return testkit.Dial(t, target, append(append(composite.DialOptions(tc.opts...), grpc.WithDefaultServiceConfig(s.JSON()), labelling), more...)...)
+			}
+			member := open(tc.target)
+			cc := open("composite:///", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				return invoker(ctx, method, req, reply, member, opts...)
+			}))
+			checkError(t, unaryRPC(testkit.Context(t), cc), tc.code)
+		})
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 // its own: the first of any number of picks has it done.
 func (c *cluster) ask() {
 	if c.asking.CompareAndSwap(false, true) {
-		go c.connect()
+		go c.connect(byPick)
 	}
 }
 
@@ -30,23 +30,32 @@ func (c *cluster) use() {
 	}
 }
 
+// asker is who asks a cluster to connect.
+type asker uint8
+
+const (
+	byNobody  asker = iota // it is of the kind that connects by itself
+	byPick                 // an attempt, which asks the child's picker as well
+	byChannel              // ClientConn.Connect
+)
+
 // connect asks the cluster to connect, and the clock of its connect timeout to
 // start.
-func (c *cluster) connect() {
+func (c *cluster) connect(by asker) {
 	b := c.parent
 	b.mu.Lock()
 	if c.closed {
 		b.mu.Unlock()
 		return
 	}
-	c.asked = true
+	c.asked = by
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
 	c.settleLocked()
 	b.mu.Unlock()
 	b.publish()
-	c.exitIdle()
+	c.exitIdle(by)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c.view.condition == plan.Idle {
@@ -55,7 +64,7 @@ func (c *cluster) connect() {
 }
 
 // exitIdle asks the child to connect, after building it if the cluster is asleep.
-func (c *cluster) exitIdle() {
+func (c *cluster) exitIdle(by asker) {
 	c.childMu.Lock()
 	defer c.childMu.Unlock()
 	_ = c.heldBack(func() error {
@@ -67,7 +76,7 @@ func (c *cluster) exitIdle() {
 		case asleep:
 			return c.wake()
 		default:
-			c.exitLatest()
+			c.exitLatest(by)
 		}
 		return nil
 	})
@@ -139,7 +148,7 @@ func (c *cluster) sleep() {
 	b := c.parent
 	b.mu.Lock()
 	c.asleep = true
-	c.since, c.asked = time.Time{}, false
+	c.since, c.asked = time.Time{}, byNobody
 	if c.config.target != nil {
 		// What it resolves to may be another when it wakes.
 		c.resolved, c.unresolved, c.empty = false, false, nil

@@ -23,7 +23,8 @@ import (
 // have no trail, and the debug page shows no RPCs. Whether an RPC waits for ready is
 // known by its options, as they reach the interceptors of [DialOptions], and by its
 // method's config, but not by what a later interceptor adds. A policy around this one
-// must hand on the context of a pick as it got it.
+// must hand on the context of a pick as it got it, and an interceptor that hands RPCs to
+// another channel must choose one of the same target.
 func LeanCounting() Option { return leanCounting{} }
 
 type leanCounting struct{}

@@ -13,14 +13,15 @@ import (
 // the time, and has it published if it changed. The caller holds parent.mu.
 //
 // Besides what the child says, it goes by when the cluster began to connect (since;
-// zero if no time runs), and by whether that was because an attempt asked (asked):
+// zero if no time runs), and by who asked it to (asked):
 //
 //	child goes to  from           since      asked
-//	READY          any            zero       false
-//	other          READY          now        false  it connects by itself
-//	IDLE           READY, lazy    zero       false  it waits to be asked
+//	READY          any            zero       byNobody
+//	other          READY          now        byNobody   it connects by itself
+//	IDLE           READY, lazy    zero       byNobody   it waits to be asked
+//	IDLE, nests, not asked        zero       byNobody   the same, of clusters inside
 //	CONNECTING     IDLE           now        as it was
-//	IDLE, timed out, not tried    zero       false  it waits to be picked from
+//	IDLE, timed out, not tried    zero       byNobody   it waits to be picked from
 //
 // An attempt that asks sets both (lazy.go), and an IDLE child is tried if something
 // has asked it, or picked from it, since it went IDLE.
@@ -31,23 +32,27 @@ func (c *cluster) settleLocked() {
 	c.swapLocked()
 	now := time.Now()
 	state, picker := connectivity.Connecting, balancer.Picker(nil)
+	nests := false // composite policies, of which an IDLE one has lazy clusters
 	if c.asleep {
 		state = connectivity.Idle
 	}
 	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty != nil}
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
+		nests = len(ch.nested) > 0
 		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
 		// A policy of xDS gets an empty list, and has endpoints all the same.
 		facts.Empty = c.empty != nil && len(ch.subConns) == 0
 	}
 	switch {
 	case state == connectivity.Ready:
-		c.since, c.asked = time.Time{}, false
+		c.since, c.asked = time.Time{}, byNobody
 	case c.state == connectivity.Ready && state == connectivity.Idle && c.lazy:
-		c.since, c.asked = time.Time{}, false // until an attempt needs it again
+		c.since, c.asked = time.Time{}, byNobody // until an attempt needs it again
+	case state == connectivity.Idle && nests && c.asked == byNobody:
+		c.since = time.Time{}
 	case c.state == connectivity.Ready:
-		c.since, c.asked = now, false
+		c.since, c.asked = now, byNobody
 	case c.since.IsZero() && state == connectivity.Connecting:
 		c.since = now
 	}
@@ -55,9 +60,9 @@ func (c *cluster) settleLocked() {
 
 	facts.State = state
 	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
-	if facts.TimedOut && state == connectivity.Idle && !c.tried.Load() {
+	if facts.TimedOut && state == connectivity.Idle && (nests || !c.tried.Load()) {
 		// A policy that connects only when picked: no time runs until then.
-		c.since, c.asked, facts.TimedOut = time.Time{}, false, false
+		c.since, c.asked, facts.TimedOut = time.Time{}, byNobody, false
 	}
 	facts.Asked = !c.since.IsZero()
 
@@ -101,13 +106,13 @@ func (c *cluster) swapLocked() {
 		serves = false
 	default:
 	}
-	if serves && (c.empty == nil || c.current.unfed) {
+	if serves && (c.empty == nil || c.current.unfed || c.current.source != c.source && c.pending.rejected == nil) {
 		return
 	}
 	c.retireLocked(c.current)
 	c.current, c.pending = c.pending, nil
 	c.reported = true
-	c.since, c.asked = time.Now(), false
+	c.since, c.asked = time.Now(), byNobody
 	c.state = connectivity.Connecting
 }
 

@@ -16,11 +16,12 @@ func (c *cluster) stamp(addrs []resolver.Address, target *clustertarget.Target) 
 	return appendStamped(make([]resolver.Address, 0, len(addrs)), addrs, name)
 }
 
-// stampUsed is stamp for addresses that a policy uses. They are of the target that the
-// latest endpoints came from, which the cluster may no longer have.
-func (c *cluster) stampUsed(addrs []resolver.Address) []resolver.Address {
+// stampUsed is stamp for addresses that the policy uses. They are of the target that its
+// endpoints came from, which the cluster may no longer have.
+func (ch *child) stampUsed(addrs []resolver.Address) []resolver.Address {
+	c := ch.cluster
 	c.parent.mu.Lock()
-	source := c.source
+	source := ch.source
 	c.parent.mu.Unlock()
 	return c.stamp(addrs, source)
 }

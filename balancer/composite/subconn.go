@@ -56,7 +56,7 @@ func unwrap(sc balancer.SubConn) balancer.SubConn {
 }
 
 func (s *subConn) UpdateAddresses(addrs []resolver.Address) {
-	s.SubConn.UpdateAddresses(s.child.cluster.stampUsed(addrs))
+	s.SubConn.UpdateAddresses(s.child.stampUsed(addrs))
 }
 
 func (s *subConn) Shutdown() {

@@ -129,7 +129,7 @@ func ForCredentials(ctx context.Context) (a *Attempt, lean bool) {
 			return v, false
 		}
 	case *Ledger:
-		return nil, v.lean && (!ok || info.Method == v.method)
+		return nil, v.lean && (!ok || v.calls(info.Method))
 	}
 	return nil, false
 }
@@ -138,7 +138,7 @@ func ForCredentials(ctx context.Context) (a *Attempt, lean bool) {
 // the attempt, which has been picked for, is under way: by its credentials, for
 // instance.
 func (a *Attempt) isAround(ctx context.Context, method string) bool {
-	return method != a.ledger.method && a.flags.has(picked) && ctx.Done() != a.Done()
+	return a.flags.has(picked) && !a.ledger.calls(method) && ctx.Done() != a.Done()
 }
 
 // Value returns the attempt itself for this package's key.

@@ -119,7 +119,7 @@ func TestCountOfLateEnd(t *testing.T) {
 				ta.run("100ms")
 				h := StatsHandler()
 				h.HandleRPC(ta.attempt, &stats.End{Client: true, Error: failure(tc.end)})
-				h.HandleRPC(h.TagRPC(ta.ledger, &stats.RPCTagInfo{}), &stats.Begin{})
+				h.HandleRPC(h.TagRPC(ta.ledger, &stats.RPCTagInfo{FullMethodName: method}), &stats.Begin{})
 				if got := strings.Join(c.told, " "); got != tc.want {
 					t.Errorf("counted %q: want %q", got, tc.want)
 				}

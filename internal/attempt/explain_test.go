@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 				ta.run(tc.steps)
 				if tc.next != nil {
 					h := StatsHandler()
-					next := h.TagRPC(ta.ledger, &stats.RPCTagInfo{})
+					next := h.TagRPC(ta.ledger, &stats.RPCTagInfo{FullMethodName: method})
 					h.HandleRPC(next, &stats.Begin{})
 					FromContext(next).Pick()
 					h.HandleRPC(next, &stats.End{Error: tc.next})

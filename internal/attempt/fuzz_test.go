@@ -198,7 +198,7 @@ func (s *simulation) begin(st *simStream, transparent bool) {
 	h := StatsHandler()
 	st.attempt = st.ctx
 	for range s.handlers {
-		st.attempt = h.TagRPC(st.attempt, &stats.RPCTagInfo{})
+		st.attempt = h.TagRPC(st.attempt, &stats.RPCTagInfo{FullMethodName: method})
 	}
 	for range s.handlers {
 		h.HandleRPC(st.attempt, &stats.Begin{IsTransparentRetryAttempt: transparent})

@@ -30,7 +30,7 @@ func (*handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Cont
 		// have hidden the attempt of any other channel's RPC.
 		return ctx
 	}
-	return l.tag(ctx, info.FailFast)
+	return l.tag(ctx, info.FullMethodName, info.FailFast)
 }
 
 // HandleRPC sees an attempt begin, move on and end. Whether it is transparent is

@@ -24,9 +24,10 @@ var (
 )
 
 // ForPicker returns the attempt that a picker of a channel is asked for, by the
-// context in its PickInfo, or nil if the RPC is not tracked. Nor is one that has the
-// context of an RPC that is, or of its attempt, and was made on another channel. With
-// lean counting, this is what makes a new attempt.
+// context in its PickInfo, or nil if the RPC is not tracked. Nor is one that is made
+// while an attempt of another is under way, with its context. With lean counting, this
+// is what makes a new attempt, for an RPC on a channel of the same target as that which
+// it entered first.
 func ForPicker(info balancer.PickInfo, channel Channel) *Attempt {
 	if a, ok := info.Ctx.(*Attempt); ok {
 		return a
@@ -40,34 +41,31 @@ type Channel interface{ Target() string }
 func forPicker(info balancer.PickInfo, channel Channel) *Attempt {
 	switch v := info.Ctx.Value(attemptKey).(type) {
 	case *Attempt:
-		if v.ledger.isOn(channel) && !v.isAround(info.Ctx, info.FullMethodName) {
+		if !v.isAround(info.Ctx, info.FullMethodName) {
 			return v
 		}
 	case *Ledger: // no stats handler has made an attempt of it
-		if v.lean && v.isOn(channel) {
-			return v.leanAttempt(info.Ctx)
+		if v.lean && v.cc.Target() == channel.Target() {
+			return v.leanAttempt(info)
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) isOn(channel Channel) bool { return l.cc.Target() == channel.Target() }
-
-// leanAttempt returns the attempt of a context, and makes and begins it if there is
-// none.
-func (l *Ledger) leanAttempt(ctx context.Context) *Attempt {
+// leanAttempt returns the attempt of a pick, and makes and begins it if there is none.
+func (l *Ledger) leanAttempt(info balancer.PickInfo) *Attempt {
 	l.mu.Lock()
-	a, tell := l.leanAttemptLocked(ctx)
+	a, tell := l.leanAttemptLocked(info)
 	l.mu.Unlock()
 	call(tell)
 	return a
 }
 
-func (l *Ledger) leanAttemptLocked(ctx context.Context) (_ *Attempt, tell []func()) {
-	if a := l.leanHeadLocked(ctx); a != nil {
+func (l *Ledger) leanAttemptLocked(info balancer.PickInfo) (_ *Attempt, tell []func()) {
+	if a := l.leanHeadLocked(info.Ctx); a != nil {
 		return a, nil
 	}
-	a, tell := l.tagLocked(ctx, false)
+	a, tell := l.tagLocked(info.Ctx, info.FullMethodName, false)
 	return a, appendCall(tell, l.beginLocked(a, leanBegin))
 }
 

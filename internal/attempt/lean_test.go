@@ -116,10 +116,10 @@ func TestOfAnotherChannel(t *testing.T) {
 			l.lean = lean
 			own, _ := streamContexts(l, t)
 			if !lean {
-				own = l.tag(own, true)
+				own = l.tag(own, method, true)
 				l.begin(own.(*Attempt), leanBegin)
 			}
-			if a := ForPicker(info(own, method), onChannel("passthrough:///elsewhere")); a != nil {
+			if a := ForPicker(info(own, method), onChannel("passthrough:///elsewhere")); lean && a != nil {
 				t.Errorf("another channel picks for attempt %d", a.Number())
 			}
 			a := ForPicker(info(own, "/a/rewritten"), here)
@@ -140,6 +140,13 @@ func TestOfAnotherChannel(t *testing.T) {
 			}
 			if got := ForPicker(info(own, "/a/rewritten"), here); got != a {
 				t.Error("a second pick with another method, as an interceptor may write, is not the attempt's")
+			}
+			rewritten := l.tag(inner, "/a/rewritten", true)
+			rewritten.Pick()
+			derived, cancel := context.WithCancel(rewritten)
+			defer cancel()
+			if got := ForPicker(info(derived, "/a/rewritten"), here); got != rewritten {
+				t.Error("a derived context of an attempt of a method that an interceptor has written is not the attempt's")
 			}
 		})
 	}

@@ -83,6 +83,8 @@ type rare struct {
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
+	// method is that of the latest attempt, if it is not the ledger's.
+	method string
 	// expired is the last attempt whose time was over.
 	expired *Attempt
 	used    used       // by attempts that are over, or followed by another one
@@ -133,11 +135,22 @@ func (l *Ledger) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// tag makes the attempt of which ctx is the context. It has no number until it
-// begins.
-func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
+// calls tells whether the RPC's attempts call a method: the interceptor's, or what
+// another one after it has made of that.
+func (l *Ledger) calls(method string) bool {
+	if method == l.method {
+		return true
+	}
 	l.mu.Lock()
-	a, tell := l.tagLocked(ctx, failFast)
+	defer l.mu.Unlock()
+	return l.rare != nil && l.rare.method == method
+}
+
+// tag makes the attempt of a method of which ctx is the context. It has no number until
+// it begins.
+func (l *Ledger) tag(ctx context.Context, method string, failFast bool) *Attempt {
+	l.mu.Lock()
+	a, tell := l.tagLocked(ctx, method, failFast)
 	l.mu.Unlock()
 	call(tell)
 	return a
@@ -145,7 +158,10 @@ func (l *Ledger) tag(ctx context.Context, failFast bool) *Attempt {
 
 // tagLocked is tag. The caller holds l.mu, and calls what it gets when it has let go of
 // it; so it is with beginLocked and endLocked.
-func (l *Ledger) tagLocked(ctx context.Context, failFast bool) (_ *Attempt, tell []func()) {
+func (l *Ledger) tagLocked(ctx context.Context, method string, failFast bool) (_ *Attempt, tell []func()) {
+	if method != l.method {
+		l.rareLocked().method = method
+	}
 	a := &l.first
 	if l.firstUsed {
 		a = new(Attempt)

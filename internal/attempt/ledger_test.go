@@ -118,7 +118,7 @@ func TestStartForNestedRPC(t *testing.T) {
 // TestUntracked checks that the handler leaves RPCs without a ledger alone.
 func TestUntracked(t *testing.T) {
 	h, ctx := StatsHandler(), context.Background()
-	if got := h.TagRPC(ctx, &stats.RPCTagInfo{}); got != ctx {
+	if got := h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method}); got != ctx {
 		t.Errorf("the context became %v", got)
 	}
 	h.HandleRPC(ctx, &stats.Begin{})
@@ -171,7 +171,7 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 func TestStreamsAtOnce(t *testing.T) {
 	const streams, attempts = 16, 60
 	rpc, _, _ := open(context.Background(), channel(t, "UNAVAILABLE"), method, opener)
-	h, info := StatsHandler(), &stats.RPCTagInfo{}
+	h, info := StatsHandler(), &stats.RPCTagInfo{FullMethodName: method}
 	begin := func(ctx context.Context, transparent bool) (context.Context, int) {
 		ctx = h.TagRPC(ctx, info)
 		h.HandleRPC(ctx, &stats.Begin{IsTransparentRetryAttempt: transparent})
@@ -224,7 +224,7 @@ func TestOneAllocation(t *testing.T) {
 	cc := channel(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h, info, begin, end := StatsHandler(), &stats.RPCTagInfo{}, &stats.Begin{}, &stats.End{}
+	h, info, begin, end := StatsHandler(), &stats.RPCTagInfo{FullMethodName: method}, &stats.Begin{}, &stats.End{}
 	got := testing.AllocsPerRun(1000, func() {
 		rpc, _, _ := open(ctx, cc, method, opener)
 		attempt := h.TagRPC(rpc, info)

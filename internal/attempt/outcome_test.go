@@ -139,7 +139,7 @@ func TestNoTimeLeft(t *testing.T) {
 			stream, cancel := context.WithDeadline(rpc, begin.Add(tc.left))
 			defer cancel()
 			h, o := StatsHandler(), &observer{ledger: l}
-			ctx := h.TagRPC(stream, &stats.RPCTagInfo{})
+			ctx := h.TagRPC(stream, &stats.RPCTagInfo{FullMethodName: method})
 			h.HandleRPC(ctx, &stats.Begin{Client: true, BeginTime: begin})
 			a := FromContext(ctx)
 			a.Pick()

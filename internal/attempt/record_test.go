@@ -242,7 +242,7 @@ func TestRecordsWhileStreamsRun(t *testing.T) {
 			ctx, cancel := context.WithCancel(rpc)
 			defer cancel()
 			for range 100 {
-				attempt := h.TagRPC(ctx, &stats.RPCTagInfo{})
+				attempt := h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
 				h.HandleRPC(attempt, &stats.Begin{BeginTime: time.Now()})
 				at := FromContext(attempt)
 				for range 3 {

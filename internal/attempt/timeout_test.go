@@ -51,7 +51,7 @@ func newTimed(t *testing.T, stream bool, sent int64) *timedAttempt {
 	rpc, l, _ := open(ctx, nil, method, opener)
 	l.messages.Store(sent)
 	h := StatsHandler()
-	tagged := h.TagRPC(rpc, &stats.RPCTagInfo{FailFast: true})
+	tagged := h.TagRPC(rpc, &stats.RPCTagInfo{FullMethodName: method, FailFast: true})
 	h.HandleRPC(tagged, &stats.Begin{Client: true, IsClientStream: stream})
 	return &timedAttempt{t: t, attempt: FromContext(tagged), ledger: l, start: time.Now(), cancel: cancel}
 }
@@ -385,7 +385,7 @@ func TestTimeoutAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has pools forget things")
 	}
-	h, ctx, info, begin, end := StatsHandler(), context.Background(), &stats.RPCTagInfo{}, &stats.Begin{Client: true}, &stats.End{Client: true}
+	h, ctx, info, begin, end := StatsHandler(), context.Background(), &stats.RPCTagInfo{FullMethodName: method}, &stats.Begin{Client: true}, &stats.End{Client: true}
 	perAttempt := func(limit *Limit) float64 {
 		return testing.AllocsPerRun(1000, func() {
 			rpc, _, _ := open(ctx, nil, method, opener)
@@ -419,7 +419,7 @@ func TestHalfCloseOfStreamsAtOnce(t *testing.T) {
 		h := StatsHandler()
 		ctx, cancel := context.WithCancel(ta.ledger)
 		defer cancel()
-		h.HandleRPC(h.TagRPC(ctx, &stats.RPCTagInfo{}), &stats.Begin{Client: true, IsClientStream: true})
+		h.HandleRPC(h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method}), &stats.Begin{Client: true, IsClientStream: true})
 		ta.run("close send")
 		if got := ta.fate(); !strings.HasPrefix(got, "100ms: context deadline exceeded: ") {
 			t.Errorf("the context ended at %s: want 100ms", got)

@@ -93,12 +93,12 @@ func (tr *trace) step(step string) {
 	verb, arg, _ := strings.Cut(step, " ")
 	switch {
 	case step == "tag again":
-		if again := h.TagRPC(tr.current.attempt, &stats.RPCTagInfo{}); again != tr.current.attempt {
+		if again := h.TagRPC(tr.current.attempt, &stats.RPCTagInfo{FullMethodName: method}); again != tr.current.attempt {
 			tr.t.Errorf("a second handler made the context %v", again)
 		}
 	case verb == "tag":
 		tr.current = tr.stream(arg)
-		tr.current.attempt = h.TagRPC(tr.current.ctx, &stats.RPCTagInfo{FailFast: true})
+		tr.current.attempt = h.TagRPC(tr.current.ctx, &stats.RPCTagInfo{FullMethodName: method, FailFast: true})
 	case verb == "on":
 		tr.current = tr.stream(arg)
 	case verb == "begin":
