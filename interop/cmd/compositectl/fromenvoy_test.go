@@ -20,6 +20,7 @@ func TestFromEnvoy(t *testing.T) {
 		{"documented", "documented.yaml"},
 		{"everything", "everything.yaml"},
 		{"config_dump", "config_dump.json"},
+		{"static_dump", "static_dump.json"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join("testdata", "envoy", tc.file)
@@ -83,7 +84,7 @@ func TestFromEnvoyForms(t *testing.T) {
 func TestFromEnvoyBadInput(t *testing.T) {
 	const self = `{"clusters": [{"name": "a", "cluster_type": {"name": "envoy.clusters.composite", "typed_config": {"clusters": [%s]}}}]}`
 	for _, tc := range []struct{ name, input, want string }{
-		{"no composite cluster", readTestdata(t, "envoy/none.yaml"), `there is no composite cluster (envoy.clusters.composite): "both" is envoy.clusters.aggregate, "one" is STRICT_DNS, "two" is STATIC`},
+		{"no composite cluster", readTestdata(t, "envoy/none.yaml"), `there is no composite cluster (envoy.clusters.composite): "both" is envoy.extensions.clusters.aggregate.v3.ClusterConfig, "one" is STRICT_DNS, "two" is STATIC`},
 		{"no clusters", "static_resources: {}\n", `there is no composite cluster (envoy.clusters.composite): there are no clusters at all`},
 		{"nothing", "", `there is no composite cluster (envoy.clusters.composite): there are no clusters at all`},
 		{"a service config", good, `there is no composite cluster (envoy.clusters.composite): there are no clusters at all`},

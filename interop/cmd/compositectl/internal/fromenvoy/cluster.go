@@ -2,7 +2,6 @@ package fromenvoy
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -16,9 +15,10 @@ var (
 		"type":             "a composite cluster has none",
 	}
 	clusterFields = map[string]string{
-		"name": "", "type": "", "@type": "", "cluster_type": "", "connect_timeout": "", "lb_policy": "", "load_assignment": "",
+		"name": "", "type": "", "@type": "", "type_url": "", "cluster_type": "", "connect_timeout": "", "lb_policy": "", "load_assignment": "",
 		"load_balancing_policy": "", "circuit_breakers": "", "outlier_detection": "", "health_checks": "", "transport_socket": "",
 		"eds_cluster_config":                "",
+		"least_request_lb_config":           "",
 		"alt_stat_name":                     "it names Envoy's metrics",
 		"http2_protocol_options":            "gRPC speaks HTTP/2 anyway; keepalive is grpc.WithKeepaliveParams",
 		"http_protocol_options":             "gRPC speaks HTTP/2 alone",
@@ -148,25 +148,4 @@ func (n *node) all() []*field {
 		return nil
 	}
 	return n.fields
-}
-
-// childPolicy reads how hosts are picked. The default here, as in Envoy, is
-// round-robin.
-func (c *converter) childPolicy(from *node, out *cluster) {
-	kind, line := from.text("lb_policy"), from.get("lb_policy").at(from.line)
-	if policies := from.list("load_balancing_policy", "policies"); len(policies) > 0 {
-		extension := policies[0].get("typed_extension_config")
-		kind, line = extension.text("name"), policies[0].line
-		kind = strings.ToUpper(strings.TrimPrefix(kind, "envoy.load_balancing_policies."))
-	}
-	switch kind {
-	case "", "ROUND_ROBIN", "CLUSTER_PROVIDED":
-	case "LEAST_REQUEST":
-		out.ChildPolicy = []map[string]any{{"least_request_experimental": map[string]any{}}, {"round_robin": map[string]any{}}}
-		c.notef(line, `LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin`)
-	case "RING_HASH", "MAGLEV":
-		c.notef(line, "%s: not carried over: hosts are picked by round_robin, since gRPC hashes only what an xDS route tells it to", kind)
-	default:
-		c.notef(line, "lb_policy %s: not carried over: hosts are picked by round_robin", shown(kind))
-	}
 }

@@ -1,6 +1,10 @@
 package fromenvoy
 
-import "strings"
+import (
+	"cmp"
+	"crypto/sha256"
+	"strings"
+)
 
 const (
 	compositeName = "envoy.clusters.composite"
@@ -17,14 +21,16 @@ const maxManagers = 1000
 type dump struct {
 	clusters []*node // each name once
 	byName   map[string]*node
-	routes   []*node // route configurations
-	managers []*node // HTTP connection managers
-	skip     *node   // the runtime flag, or nil
-	rds      *node   // the first name of a route configuration that is elsewhere
+	routes   []*node           // route configurations, each once
+	tables   map[*node]*node   // all route configurations to those in routes that they equal
+	contents map[content]*node // routes by what they are known by
+	managers []*node           // HTTP connection managers
+	skip     *node             // the runtime flag, or nil
+	rds      *node             // the first name of a route configuration that is elsewhere
 }
 
 func collect(roots []*node) *dump {
-	d := &dump{byName: make(map[string]*node)}
+	d := &dump{byName: make(map[string]*node), tables: make(map[*node]*node), contents: make(map[content]*node)}
 	for _, root := range roots {
 		d.walk(root, "")
 	}
@@ -46,8 +52,15 @@ func (d *dump) walk(n *node, name string) {
 		}
 		return
 	}
-	if n.get("virtual_hosts") != nil {
-		d.routes = append(d.routes, n)
+	if hosts := n.get("virtual_hosts"); hosts != nil {
+		// A /config_dump has a static table in the bootstrap, in a listener and
+		// among the routes.
+		key := content{n.text("name"), hosts.digest()}
+		if d.contents[key] == nil {
+			d.contents[key] = n
+			d.routes = append(d.routes, n)
+		}
+		d.tables[n] = d.contents[key]
 	}
 	if n.get("http_filters") != nil && len(d.managers) < maxManagers {
 		d.managers = append(d.managers, n)
@@ -59,8 +72,16 @@ func (d *dump) walk(n *node, name string) {
 		if f.name == "route_config_name" && d.rds == nil {
 			d.rds = f.value
 		}
-		d.walk(f.value, f.name)
+		if f.name != "virtual_hosts" { // which the table of routes is read for
+			d.walk(f.value, f.name)
+		}
 	}
+}
+
+// content is what a route configuration is known by.
+type content struct {
+	name   string
+	digest [sha256.Size]byte // of its virtual hosts
 }
 
 // isCluster tells whether a value of the field with a name is a cluster, and not
@@ -85,19 +106,13 @@ func isCluster(n *node, name string) bool {
 
 // isComposite tells whether a cluster is a composite one.
 func isComposite(cluster *node) bool {
-	t := cluster.get("cluster_type")
-	return t.text("name") == compositeName || t.get("typed_config").typeName() == compositeType
+	kind := cluster.get("cluster_type").kind()
+	return kind == compositeName || kind == compositeType
 }
 
 // clusterType returns the type of a cluster, as an Envoy's config has it.
 func clusterType(cluster *node) string {
-	t := cluster.get("cluster_type")
-	for _, name := range []string{t.text("name"), t.get("typed_config").typeName(), cluster.text("type")} {
-		if name != "" {
-			return name
-		}
-	}
-	return "STATIC"
+	return cmp.Or(cluster.get("cluster_type").kind(), cluster.text("type"), "STATIC")
 }
 
 // entries returns the sub-clusters that a composite cluster lists.

@@ -124,6 +124,53 @@ func TestConvert(t *testing.T) {
 			"9: this route is not carried over: a methodConfig tells methods apart by their names alone, and not by safe_regex",
 			"10: this route is not carried over: a methodConfig names a whole service or one method, and not what begins with /p.S/M",
 			"12: this route is never reached: the one at line 11 takes every request"}},
+		{name: "a route behind one to another cluster", routes: []string{
+			"{match: {prefix: /p.S/}, route: {cluster: other}},",
+			"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s}},",
+			"{match: {prefix: /p.S/}, route: {cluster: tiers}},",
+			"{match: {path: /p.T/M}, redirect: {}},",
+			"{match: {path: /p.T/M}, route: {cluster: tiers}},",
+			"{match: {path: /p.T/N}, route: {cluster: tiers, timeout: 1s}},",
+		}, part: `methodConfig`, want: `[{"name":[{"method":"N","service":"p.T"}],"timeout":"1s"}]`, notes: []string{
+			`5: this route is never reached: the one at line 4 takes its requests to cluster "other"`,
+			`6: this route is never reached: the one at line 4 takes its requests to cluster "other"`,
+			"8: this route is never reached: the one at line 7 takes its requests elsewhere",
+			"9: this route has no retry_policy: an RPC has one attempt"}},
+		{name: "methods of other clusters", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: other}},",
+			"{match: {path: /p.S/N}, direct_response: {status: 404}},",
+			"{match: {path_separated_prefix: /p.T}, route: {cluster: other}},",
+			"{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 2s}},",
+			"{match: {path: /p.S/O}, route: {cluster: other}},",
+			"{match: {path: /p.T/M}, route: {cluster: other}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.0.name`, want: `[{"service":"p.S"}]`, notes: []string{
+			"7: this route has no retry_policy: an RPC has one attempt",
+			`7: p.S/M goes to cluster "other" in Envoy, by the route at line 4, and to this list here`,
+			"7: p.S/N goes elsewhere in Envoy, by the route at line 5, and to this list here",
+			`10: p.S/M goes to cluster "other" in Envoy, by the route at line 4, and to this list here`,
+			"10: p.S/N goes elsewhere in Envoy, by the route at line 5, and to this list here",
+			`10: each method of p.T goes to cluster "other" in Envoy, by the route at line 6, and to this list here`}},
+		{name: "the rest of a service to another cluster", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s}},",
+			"{match: {prefix: /p.S/}, route: {cluster: other}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.1.name`, want: "[{}]", notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt",
+			`6: each other method of p.S goes to cluster "other" in Envoy, by the route at line 5, and to this list here`}},
+		{name: "a table of routes that is there twice", routes: []string{
+			"{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 1s}}", "]}]}",
+			"again: {virtual_hosts: [{routes: [", "{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 1s}}", "]}]}",
+			"another: {virtual_hosts: [{routes: [", "{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 2s}}",
+		}, part: `methodConfig`, want: `[{"name":[{"service":"p.S"}],"timeout":"1s"}]`, notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt",
+			"10: this route is not carried over: the one at line 4 comes first"}},
+		{name: "another cluster's route in another virtual host", routes: []string{
+			"{match: {path: /p.S/M}, route: {cluster: other}}, {match: {prefix: /p.T/}, route: {cluster: other}}]}, {routes: [",
+			"{match: {path: /p.T/M}, route: {cluster: tiers, timeout: 1s}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.0.name`, want: `[{"method":"M","service":"p.T"}]`, notes: []string{
+			"5: this route has no retry_policy: an RPC has one attempt"}},
 		{name: "no route", routes: []string{"{match: {prefix: /}, route: {cluster: other}},"}, part: `methodConfig`, want: "", notes: []string{
 			`92: the file has no route to "tiers" that a methodConfig can name: there is no retry policy, and so no retry`}},
 		{name: "routes elsewhere", routes: []string{"]}], rds: {route_config_name: far}, x: [{y: ["}, part: `methodConfig`, want: "", notes: []string{
@@ -142,6 +189,65 @@ func TestConvert(t *testing.T) {
 		{name: "a policy by the newer field", a: "load_balancing_policy: {policies: [{typed_extension_config: {name: envoy.load_balancing_policies.least_request}}]}",
 			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy", want: `[{"least_request_experimental":{}},{"round_robin":{}}]`, notes: []string{
 				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin"}},
+		{name: "a policy by the type of its config", a: "load_balancing_policy: {policies: [{typed_extension_config: {name: mine, typed_config: {'@type': t/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest, choice_count: 5, active_request_bias: {default_value: 2}}}}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0", want: `{"least_request_experimental":{"choiceCount":5}}`, notes: []string{
+				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin",
+				"100: active_request_bias: not carried over: gRPC's hosts have no weights"}},
+		{name: "a policy whose name is of another", a: "load_balancing_policy: {policies: [{typed_extension_config: {name: envoy.load_balancing_policies.least_request, typed_config: {'@type': t/envoy.extensions.load_balancing_policies.random.v3.Random}}}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy", want: "", notes: []string{
+				"100: lb_policy RANDOM: not carried over: hosts are picked by round_robin"}},
+		{name: "choices", a: "lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 3}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0", want: `{"least_request_experimental":{"choiceCount":3}}`, notes: []string{
+				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin"}},
+		{name: "too many choices", a: "lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 11}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0", want: `{"least_request_experimental":{"choiceCount":10}}`, notes: []string{
+				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin",
+				"100: choice_count: 11 is carried over as 10, which is the most that gRPC takes"}},
+		{name: "too few choices", a: "lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 1}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0", want: `{"least_request_experimental":{}}`, notes: []string{
+				"100: LEAST_REQUEST: carried over for programs that import google.golang.org/grpc/balancer/leastrequest; others use round_robin",
+				"100: choice_count: not carried over: choiceCount must be at least 2"}},
+		{name: "choices of another policy", a: "least_request_lb_config: {choice_count: 3}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy", want: "", notes: []string{
+				"100: least_request_lb_config: not carried over: Envoy reads it for lb_policy LEAST_REQUEST alone"}},
+		{name: "a cluster by the type of its config", a: "cluster_type: {name: envoy.clusters.composite, typed_config: {'@type': t/envoy.extensions.clusters.dns.v3.DnsCluster, respect_dns_ttl: true}}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"dns:///a.example:1"`, notes: []string{
+				"100: respect_dns_ttl: not carried over: gRPC's resolver looks again when a connection is lost, at most every 30s"}},
+		{name: "a cluster by the type in a struct", a: "cluster_type: {name: mine, typed_config: {'@type': t/xds.type.v3.TypedStruct, type_url: t/envoy.extensions.clusters.dns.v3.DnsCluster}}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"dns:///a.example:1"`},
+		{name: "a cluster by name, of an empty config", a: "cluster_type: {name: envoy.cluster.strict_dns, typed_config: {'@type': t/google.protobuf.Empty}}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"dns:///a.example:1"`},
+		{name: "a host predicate by the type of its config", routes: []string{all("retry_on: unavailable, retry_host_predicate: [{name: mine, typed_config: {'@type': t/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate}}]" + someBackoff)},
+			part: clusterA + ".avoidPreviousHosts", want: "1", notes: []string{
+				"4: retry_host_predicate previous_hosts: carried over as avoidPreviousHosts of each cluster, for all methods"}},
+		{name: "a filter by the type of its config", routes: []string{all("retry_on: unavailable" + someBackoff),
+			"]}], h: {rds: {route_config_name: ''}, http_filters: [{name: mine, typed_config: {'@type': t/envoy.extensions.filters.http.router.v3.Router}}, {name: envoy.filters.http.router, typed_config: {'@type': t/x.Y}}]}, x: [{y: ["},
+			part: `methodConfig.0.name`, want: "[{}]", notes: []string{
+				"5: h: not carried over: a service config has nothing like it",
+				"5: x: not carried over: a service config has nothing like it",
+				"5: http_filters envoy.filters.http.router: not carried over: no proxy is in the way any more; what is still needed is an interceptor's or the server's to do"}},
+
+		{name: "endpoints out of use", a: "load_assignment: {endpoints: [{lb_endpoints: [{health_status: UNHEALTHY, endpoint: {}}, {health_status: 3, endpoint: {}}]}, {lb_endpoints: [{health_status: DEGRADED, endpoint: {address: {pipe: {path: /x}}}}, {health_status: TIMEOUT}, {health_status: HEALTHY}]}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"unix:/x"`, notes: []string{
+				`100: another endpoint of cluster "a": not carried over: a target has one name; give all hosts one name in DNS, or have a resolver of your own tag them (package clusterattr)`,
+				`100: health_status 3: this endpoint of cluster "a" is not carried over: Envoy does not use it either, panic mode apart`,
+				`100: health_status TIMEOUT: this endpoint of cluster "a" is not carried over: Envoy does not use it either, panic mode apart`,
+				`100: health_status UNHEALTHY: this endpoint of cluster "a" is not carried over: Envoy does not use it either, panic mode apart`,
+				"100: health_status: not carried over: whether a host is used is told by its connection, and by healthCheckConfig"}},
+		{name: "no endpoint in use", a: "load_assignment: {endpoints: [{lb_endpoints: [{health_status: DRAINING}]}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"dns:///set-this-target.invalid:443"`, notes: []string{
+				`100: cluster "a": health_status takes all its endpoints out of use: its target here is a placeholder; set it`,
+				`100: health_status DRAINING: this endpoint of cluster "a" is not carried over: Envoy does not use it either, panic mode apart`}},
+		{name: "settings of endpoints", a: "load_assignment: {cluster_name: a, named_endpoints: {}, policy: {drop_overloads: [], overprovisioning_factor: 140}, endpoints: [{lb_endpoints: [{load_balancing_weight: 2, metadata: {}, endpoint: {hostname: h, health_check_config: {}, additional_addresses: [], address: {pipe: {path: /x}}}}]}]}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".target", want: `"unix:/x"`, notes: []string{
+				"100: named_endpoints: not carried over: a service config has nothing like it",
+				"100: drop_overloads: not carried over: gRPC drops no requests by a service config",
+				"100: overprovisioning_factor: not carried over: a cluster's target has no localities and no priorities",
+				"100: load_balancing_weight: not carried over: the addresses of a target have no weights",
+				"100: metadata: not carried over: gRPC has no subsets",
+				"100: hostname: not carried over: a cluster's servers are called in :authority by its target",
+				"100: health_check_config: not carried over: gRPC checks a host by the connection that it has to it",
+				"100: additional_addresses: not carried over: a target has one name; give all addresses one name in DNS"}},
 		{name: "outlier detection", a: "outlier_detection: {interval: 5s, consecutive_5xx: 7, enforcing_success_rate: 0, success_rate_stdev_factor: x}",
 			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0.outlier_detection_experimental", want: `{"childPolicy":[{"round_robin":{}}],"interval":"5s","successRateEjection":{"enforcementPercentage":0}}`, notes: []string{
 				`100: consecutive_5xx: not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 7} does, for the cluster as a whole`,

@@ -54,6 +54,7 @@ func FuzzConvertParts(f *testing.F) {
 		"{match: {path: /p.S/M}, route: {cluster: tiers, timeout: 1s}},",
 		"{match: {path_separated_prefix: /p.S}, route: {weighted_clusters: {clusters: [{name: tiers, weight: 90}, {name: a}]}}},",
 		"{match: {safe_regex: {regex: x}}, redirect: {}, route: {cluster_header: x}},",
+		"{match: {path: /p.S/M}, route: {cluster: a}}, {match: {prefix: /p.S/}, route: {cluster: tiers}}, {match: {path: /p.S/M}, route: {cluster: tiers}},",
 		"]}], rds: {route_config_name: far}, x: [{y: [",
 	} {
 		f.Add(route, "", "")
@@ -61,6 +62,9 @@ func FuzzConvertParts(f *testing.F) {
 	for _, settings := range []string{
 		"health_checks: [{grpc_health_check: {service_name: s}}]",
 		"load_balancing_policy: {policies: [{typed_extension_config: {name: envoy.load_balancing_policies.least_request}}]}",
+		"lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 11}",
+		"cluster_type: {name: x, typed_config: {'@type': t/envoy.extensions.clusters.dns.v3.DnsCluster}}",
+		"load_assignment: {policy: {drop_overloads: []}, endpoints: [{lb_endpoints: [{health_status: DRAINING}, {endpoint: {hostname: h}}]}]}",
 		"lb_policy: RING_HASH, connect_timeout: 2s, dns_lookup_family: V4_ONLY, respect_dns_ttl: true",
 		"outlier_detection: {interval: 5s, consecutive_5xx: 7, enforcing_success_rate: 0, success_rate_stdev_factor: x}",
 		"circuit_breakers: {thresholds: [{priority: HIGH, max_requests: 0}, {max_requests: 5}], per_host_thresholds: []}",

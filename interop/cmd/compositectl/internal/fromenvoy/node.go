@@ -1,7 +1,10 @@
 package fromenvoy
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -62,11 +65,48 @@ func (n *node) at(fallback int) int {
 	return n.line
 }
 
-// typeName returns the name of the message that an Any holds, without its package's
-// first parts: "v3.Cluster".
+// typeName returns the name of the message that an Any holds.
 func (n *node) typeName() string {
-	name := n.text("@type")
-	return name[strings.LastIndexByte(name, '/')+1:]
+	return lastPart(n.text("@type"))
+}
+
+// lastPart returns the name of the message in a type's URL.
+func lastPart(url string) string {
+	return url[strings.LastIndexByte(url, '/')+1:]
+}
+
+// digest returns a hash of what a value holds, which does not depend on its lines.
+func (n *node) digest() [sha256.Size]byte {
+	h := sha256.New()
+	n.write(h)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (n *node) write(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "%q{", n.scalar)
+	for _, f := range n.fields {
+		_, _ = fmt.Fprintf(w, "%q:", f.name)
+		f.value.write(w)
+	}
+	_, _ = io.WriteString(w, "}[")
+	for _, item := range n.items {
+		item.write(w)
+	}
+	_, _ = io.WriteString(w, "]")
+}
+
+// kind returns what an extension is. As in Envoy the type of its config tells, and its
+// name only if that has no type of its own: names are free.
+func (n *node) kind() string {
+	config := n.get("typed_config")
+	name := config.typeName()
+	if strings.HasSuffix(name, ".TypedStruct") {
+		name = lastPart(config.text("type_url"))
+	}
+	if name == "" || strings.HasPrefix(name, "google.protobuf.") {
+		return n.text("name")
+	}
+	return name
 }
 
 // duration reads a duration as protobuf's JSON form has it.

@@ -171,9 +171,9 @@ func (c *converter) backoff(r route) (first, most time.Duration) {
 // previousHosts reads retry_host_predicate.
 func (c *converter) previousHosts(r route, p *policy) {
 	for _, predicate := range r.retry.list("retry_host_predicate") {
-		name := predicate.text("name")
-		if !strings.HasSuffix(name, "previous_hosts") {
-			c.notef(predicate.line, "retry_host_predicate %s: not carried over: gRPC has nothing like it", shown(name))
+		kind := predicate.kind()
+		if !strings.HasSuffix(kind, "previous_hosts") && !strings.HasSuffix(kind, "previous_hosts.v3.PreviousHostsPredicate") {
+			c.notef(predicate.line, "retry_host_predicate %s: not carried over: gRPC has nothing like it", shown(predicate.text("name")))
 			continue
 		}
 		times := uint64(1)

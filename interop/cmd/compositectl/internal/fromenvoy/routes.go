@@ -1,7 +1,6 @@
 package fromenvoy
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -77,23 +76,28 @@ func (c *converter) routesTo(name string) []route {
 	for _, config := range c.routes {
 		leading := len(found)
 		for _, host := range config.list("virtual_hosts") {
-			all := 0 // line of a route before that takes everything
+			taken := newClaims()
 			led := false
 			for _, r := range host.list("routes") {
 				names, why := methodNames(r.get("match"))
 				action := r.get("route")
 				leads, split := leadsTo(action, name)
+				all := taken.first[methodName{}].line
 				switch {
 				case leads && all > 0:
 					c.notef(r.line, "this route is never reached: the one at line %d takes every request", all)
 				case leads && why != "":
 					c.notef(r.get("match").at(r.line), "this route is not carried over: %s", why)
+				case leads && c.goesElsewhere(r, taken, names):
 				case leads && before(seen, names) > 0:
 					c.notef(r.line, "this route is not carried over: the one at line %d comes first", before(seen, names))
 				case leads:
 					led = true
 					for _, n := range names {
 						seen[n] = r.line
+						for other := range taken.elsewhere(n) {
+							c.notef(r.line, "%s goes %s in Envoy, by the route at line %d, and to this list here", other.methods(), other.goal, other.line)
+						}
 					}
 					if split {
 						c.notef(action.get("weighted_clusters").line, "weighted_clusters: not carried over: all RPCs go to %q", name)
@@ -102,8 +106,12 @@ func (c *converter) routesTo(name string) []route {
 					c.others(action, actionFields)
 					found = append(found, route{r, action, retryOf(host, action), names})
 				}
-				if why == "" && slices.Contains(names, methodName{}) && all == 0 {
-					all = r.line
+				to := ""
+				if !leads {
+					to = goal(action)
+				}
+				for _, n := range names {
+					taken.add(n, r.line, to)
 				}
 			}
 			if led {
@@ -118,16 +126,32 @@ func (c *converter) routesTo(name string) []route {
 	return found
 }
 
+// goesElsewhere notes a route whose requests another route takes before, and not to the
+// composite cluster.
+func (c *converter) goesElsewhere(r *node, taken *claims, names []methodName) bool {
+	for _, n := range names {
+		if first, ok := taken.covering(n); ok && first.goal != "" {
+			c.notef(r.line, "this route is never reached: the one at line %d takes its requests %s", first.line, first.goal)
+			return true
+		}
+	}
+	return false
+}
+
 // filters notes the HTTP filters that requests to a table of routes go through.
 func (c *converter) filters(table *node) {
+	noted := make(map[string]bool) // a /config_dump has each manager twice
 	for _, m := range c.managers {
-		if m.get("route_config") != table && (m.get("rds") == nil || m.text("rds", "route_config_name") != table.text("name")) {
+		if c.tables[m.get("route_config")] != table && (m.get("rds") == nil || m.text("rds", "route_config_name") != table.text("name")) {
 			continue
 		}
 		for _, f := range m.list("http_filters") {
-			if name := f.text("name"); name != "envoy.filters.http.router" && !strings.HasSuffix(f.get("typed_config").typeName(), "router.v3.Router") {
-				c.notef(f.line, "http_filters %s: not carried over: no proxy is in the way any more; what is still needed is an interceptor's or the server's to do", shown(name))
+			name, kind := f.text("name"), f.kind()
+			if noted[name] || kind == "envoy.filters.http.router" || strings.HasSuffix(kind, "router.v3.Router") {
+				continue
 			}
+			noted[name] = true
+			c.notef(f.line, "http_filters %s: not carried over: no proxy is in the way any more; what is still needed is an interceptor's or the server's to do", shown(name))
 		}
 	}
 }
@@ -157,7 +181,7 @@ func leadsTo(action *node, cluster string) (leads, split bool) {
 // would, or 0.
 func before(seen map[methodName]int, names []methodName) int {
 	for _, n := range names {
-		for _, earlier := range []methodName{n, {Service: n.Service}, {}} {
+		for _, earlier := range n.wider() {
 			if line := seen[earlier]; line > 0 {
 				return line
 			}

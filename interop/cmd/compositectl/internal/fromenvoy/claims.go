@@ -1,0 +1,91 @@
+package fromenvoy
+
+import (
+	"fmt"
+	"iter"
+)
+
+// claims are what the routes of a virtual host take, in order, as far as they tell
+// requests apart by their methods alone: Envoy has the first route that matches.
+type claims struct {
+	all       []claim
+	first     map[methodName]claim
+	ofService map[string][]claim
+}
+
+// claim is a route that takes some methods.
+type claim struct {
+	name methodName
+	line int
+	goal string // where it leads, or "" for the composite cluster
+	rest bool   // it takes what routes before leave of a service
+}
+
+func newClaims() *claims {
+	return &claims{first: make(map[methodName]claim), ofService: make(map[string][]claim)}
+}
+
+// add adds a route, unless one before it takes all that it would.
+func (c *claims) add(n methodName, line int, goal string) {
+	if _, ok := c.covering(n); ok {
+		return
+	}
+	added := claim{n, line, goal, len(c.ofService[n.Service]) > 0}
+	c.all = append(c.all, added)
+	c.first[n] = added
+	c.ofService[n.Service] = append(c.ofService[n.Service], added)
+}
+
+// covering returns the route that takes all of a name.
+func (c *claims) covering(n methodName) (claim, bool) {
+	for _, earlier := range n.wider() {
+		if found, ok := c.first[earlier]; ok {
+			return found, true
+		}
+	}
+	return claim{}, false
+}
+
+// elsewhere yields the routes that take a part of a name, and not to the composite
+// cluster.
+func (c *claims) elsewhere(n methodName) iter.Seq[claim] {
+	var parts []claim
+	switch {
+	case n.Service == "":
+		parts = c.all
+	case n.Method == "":
+		parts = c.ofService[n.Service]
+	}
+	return func(yield func(claim) bool) {
+		for _, part := range parts {
+			if part.goal != "" && !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+// wider returns a name and those that stand for its methods, too.
+func (n methodName) wider() []methodName {
+	return []methodName{n, {Service: n.Service}, {}}
+}
+
+// methods returns what a route takes, as a note has it.
+func (c claim) methods() string {
+	switch {
+	case c.name.Method != "":
+		return shown(c.name.Service + "/" + c.name.Method)
+	case c.rest:
+		return "each other method of " + shown(c.name.Service)
+	default:
+		return "each method of " + shown(c.name.Service)
+	}
+}
+
+// goal returns where a route leads.
+func goal(action *node) string {
+	if name := action.text("cluster"); name != "" {
+		return fmt.Sprintf("to cluster %q", name)
+	}
+	return "elsewhere"
+}
