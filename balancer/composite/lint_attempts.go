@@ -21,6 +21,7 @@ func (l *linter) attempts(config *svcconfig.Config, cfg *lbConfig) {
 			l.warnf(path+".name", `name methods, or all with [{}]`, "the entry names no method, and gRPC-Go ignores it")
 			continue
 		}
+		l.names(path, &methods[i])
 		retried = retried || m.RetryPolicy != nil
 		for _, name := range m.Names() {
 			all = all || name == svcconfig.MethodName{}

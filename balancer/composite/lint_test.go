@@ -59,7 +59,7 @@ const (
 // that do not.
 func lintCases() []lintCase {
 	var cases []lintCase
-	for _, part := range [][]lintCase{lintAttemptCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
+	for _, part := range [][]lintCase{lintAttemptCases, lintNameCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
 		cases = append(cases, part...)
 	}
 	return cases
