@@ -70,8 +70,12 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 		if cfg.failRequest {
 			what = "with UNAVAILABLE"
 		}
+		unless := ""
+		if repeats(cfg, policy) {
+			unless = ", unless an attempt before found no host,"
+		}
 		l.warnf(at+".maxAttempts", "make it as many as there are slots, give a cluster more attempts, or set overflow to USE_LAST_CLUSTER or ROUND_ROBIN",
-			"it is %d, and the clusters have %s: attempt %d has no slot and ends the RPC %s, after another back-off", policy.MaxAttempts, plural(slots, "slot", "slots"), slots+1, what)
+			"it is %d, and the clusters have %s: attempt %d has no slot%s and ends the RPC %s, after another back-off", policy.MaxAttempts, plural(slots, "slot", "slots"), slots+1, unless, what)
 	case policy.MaxAttempts > plan.MaxSlots:
 		l.warnf(at+".maxAttempts", fmt.Sprintf("set it to at most %d, or give grpc.WithMaxCallAttempts after DialOptions", plan.MaxSlots),
 			"it is %d, and DialOptions let a channel make %d", policy.MaxAttempts, plan.MaxSlots)
@@ -83,11 +87,17 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 	}
 }
 
+// repeats tells whether an attempt can find no host, use no slot, and be followed by
+// another that starts where it did.
+func repeats(cfg *lbConfig, policy *svcconfig.RetryPolicy) bool {
+	return cfg.nextCluster && !cfg.failRequest && policy.Retryable(codes.Unavailable)
+}
+
 // begun returns how many attempts an RPC can begin: the one past the last slot, which
 // ends the RPC, included.
 func begun(cfg *lbConfig, policy *svcconfig.RetryPolicy) int {
 	attempts := min(policy.MaxAttempts, plan.MaxSlots)
-	if _, more := cfg.slots.Start(cfg.slots.Len() + 1); !more {
+	if _, more := cfg.slots.Start(cfg.slots.Len() + 1); !more && !repeats(cfg, policy) {
 		attempts = min(attempts, cfg.slots.Len()+1)
 	}
 	return attempts

@@ -88,11 +88,11 @@ func (l *linter) proxied(path string, c *clusterConfig) {
 }
 
 // counted finds slots of a cluster at which the composite policy inside it has none:
-// the attempt's number is the same in both.
+// the attempt's number is the same in both, and it starts there by it.
 func (l *linter) counted(outer *lbConfig, cluster string, inner root) {
 	index, n := outer.index[cluster], inner.config.slots.Len()
-	if _, ok := inner.config.slots.Start(plan.MaxSlots + 1); ok {
-		return // every attempt has a slot
+	if _, ok := inner.config.slots.Start(plan.MaxSlots + 1); ok || inner.config.nextCluster {
+		return // every attempt has a slot, or those that have used none here
 	}
 	for slot := n; slot < outer.slots.Len(); slot++ {
 		if outer.slots.Cluster(slot) != index {

@@ -34,6 +34,7 @@ var lintPolicyCases = []lintCase{
 		{Warning, wholeConfig + ".clusters[1].childPolicy[0].composite.clusters",
 			`attempt 2 comes to the cluster "n" as attempt 2 and not as its first, and the policy inside has 1 slot: it has no host for it`, `list clusters for attempt 2 too, or set overflow to USE_LAST_CLUSTER inside`},
 	}},
+	{"composite inside composite that starts at its first slot", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"progression":"NEXT_CLUSTER","clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
 	{"composite inside composite that uses its last again", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"overflow":"USE_LAST_CLUSTER","clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
 }
 
