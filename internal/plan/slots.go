@@ -85,5 +85,29 @@ func (s *Slots) Start(attempt int) (slot int, ok bool) {
 	}
 }
 
+// Reach returns the slots that an attempt may come to, from first to before end: where
+// it starts, and all after it if attempts pass over clusters. There are none if it is
+// past the end and the overflow mode is Fail.
+//
+// If next is set, it starts after the slots that attempts before it have used, which
+// may be none: at any slot that is not past its own, or, if attempts pass over
+// clusters, at any slot.
+func (s *Slots) Reach(attempt int, next bool) (first, end int) {
+	n := len(s.clusters)
+	start, ok := s.Start(attempt)
+	switch {
+	case next && s.skip:
+		return 0, n
+	case next:
+		return 0, min(attempt, n)
+	case !ok:
+		return n, n
+	case s.skip:
+		return start, n
+	default:
+		return start, start + 1
+	}
+}
+
 // Skip tells whether attempts pass over clusters that have no host.
 func (s *Slots) Skip() bool { return s.skip }

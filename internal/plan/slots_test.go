@@ -88,3 +88,31 @@ func TestStart(t *testing.T) {
 		})
 	}
 }
+
+func TestReach(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		overflow   Overflow
+		skip, next bool
+		attempt    int
+		want       [2]int // of three slots: the first, and the end
+	}{
+		{"the first attempt", Fail, true, false, 1, [2]int{0, 3}},
+		{"a later attempt", Fail, true, false, 3, [2]int{2, 3}},
+		{"its own slot alone", Fail, false, false, 2, [2]int{1, 2}},
+		{"past the end", Fail, true, false, 4, [2]int{3, 3}},
+		{"past the end, its own slot alone", Fail, false, false, 4, [2]int{3, 3}},
+		{"past the end, to the last cluster", UseLastCluster, true, false, 5, [2]int{2, 3}},
+		{"past the end, round robin", RoundRobin, true, false, 5, [2]int{1, 3}},
+		{"after those that are used", Fail, true, true, 3, [2]int{0, 3}},
+		{"after those that are used, of which nothing is skipped", Fail, false, true, 2, [2]int{0, 2}},
+		{"after those that are used, past the end", Fail, false, true, 5, [2]int{0, 3}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := NewSlots(entries("a b c"), tc.overflow, tc.skip)
+			if first, end := s.Reach(tc.attempt, tc.next); [2]int{first, end} != tc.want {
+				t.Errorf("attempt %d comes to the slots from %d to before %d: want %v", tc.attempt, first, end, tc.want)
+			}
+		})
+	}
+}

@@ -17,6 +17,7 @@ deadline, which is not known here, ends it in any case.
 func TestExplain(t *testing.T) {
 	const retry = `"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE","DEADLINE_EXCEEDED"]}`
 	const bounded = `{"name":"a","attemptTimeout":"1s","connectTimeout":"0s"},{"name":"b","target":"unix:///b","attemptTimeout":"2s","connectTimeout":"3s","lazy":true,"maxRequests":7,"cooldown":{"consecutiveFailures":5},"childPolicy":[{"nothing":{}},{"pick_first":{}}]}`
+	const slowest = `{"name":"a","attemptTimeout":"10s"},{"name":"b","target":"unix:///b","attemptTimeout":"1s","connectTimeout":"2s"}`
 	for _, tc := range []struct{ name, config, want string }{
 		{"an attempt that has no slot", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
 
@@ -53,11 +54,13 @@ func TestExplain(t *testing.T) {
      │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
   attempt 2 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first)
        → if no host: the attempt fails with UNAVAILABLE
-       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used;
+        or earlier, if an attempt found no host and so used no slot)
      │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
   attempt 3 → b (unix:///b, 2s timeout, 3s to connect, lazy, at most 7 requests, rests after 5 failures in a row, pick_first) (overflow: USE_LAST_CLUSTER)
        → if no host: the attempt fails with UNAVAILABLE
-       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used;
+        or earlier, if an attempt found no host and so used no slot)
 
   longest time, all clusters connected: 4s, the entry's timeout; without it 5.36s = 5s attempts + 360ms back-offs
   worst case:                           4s, the entry's timeout; without it 15.36s = 6s attempts + 9s connecting + 360ms back-offs
@@ -70,6 +73,68 @@ all methods that no entry of methodConfig names
 
   longest time, all clusters connected: 1s = 1s attempts
   worst case:                           5s = 2s attempts + 3s connecting
+
+`},
+		{"the next cluster, and more attempts than slots", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "5", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
+       → if no host: the attempt fails with UNAVAILABLE
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used;
+        or earlier, if an attempt found no host and so used no slot)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with the status of the attempt before (overflow: FAIL)
+       (or earlier, if an attempt found no host and so used no slot;
+        an RPC then has up to 5 attempts)
+
+  longest time, all clusters connected: 11.36s = 11s attempts + 360ms back-offs
+  worst case:                           56.8s = 50s attempts + 5s connecting + 1.8s back-offs
+
+`},
+		{"the next cluster, and nothing skipped", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","skipClustersWithoutHosts":false,"clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)
+       → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
+       → if no host: the attempt fails with UNAVAILABLE
+       (or earlier, if an attempt found no host and so used no slot)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with the status of the attempt before (overflow: FAIL)
+       (or earlier, if an attempt found no host and so used no slot)
+
+  longest time, all clusters connected: 11.36s = 11s attempts + 360ms back-offs
+  worst case:                           33.36s = 30s attempts + 3s connecting + 360ms back-offs
+
+`},
+		{"the next cluster, Envoy's way", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","noHost":"FAIL_REQUEST","clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)
+       → if no host: b → if no host: the RPC ends with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
+       → if no host: the RPC ends with UNAVAILABLE
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with UNAVAILABLE (overflow: FAIL)
+
+  longest time, all clusters connected: 11.36s = 11s attempts + 360ms back-offs
+  worst case:                           14.36s = 11s attempts + 3s connecting + 360ms back-offs
+
+`},
+		{"the next cluster, Envoy's way and from the start again", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","noHost":"FAIL_REQUEST","overflow":"ROUND_ROBIN","clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)
+       → if no host: b → if no host: the RPC ends with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
+       → if no host: the RPC ends with UNAVAILABLE
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+
+  longest time, all clusters connected: 11.12s = 11s attempts + 120ms back-offs
+  worst case:                           22.12s = 20s attempts + 2s connecting + 120ms back-offs
 
 `},
 		{"a cluster that comes again", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `,{"name":"a"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 )
@@ -18,39 +20,54 @@ func (l latency) total() time.Duration {
 	return svcconfig.Add(l.connecting, svcconfig.Add(l.attempts, l.backoffs))
 }
 
-// count returns how many attempts an RPC begins at the most, the one that has no slot
-// included.
+// count returns how many attempts an RPC begins at the most if each finds a host, the
+// one that has no slot included.
 func count(p *policy, retry *svcconfig.RetryPolicy) int {
 	if retry == nil {
 		return 1
 	}
-	n := min(retry.MaxAttempts, plan.MaxSlots)
+	n := most(retry)
 	if _, more := p.slots.Start(p.slots.Len() + 1); !more {
 		n = min(n, p.slots.Len()+1)
 	}
 	return n
 }
 
+// most returns how many attempts the channel lets an RPC have.
+func most(retry *svcconfig.RetryPolicy) int { return min(retry.MaxAttempts, plan.MaxSlots) }
+
+// repeats tells whether an attempt can find no host, use no slot, and be followed by
+// another that starts where it did.
+func (p *policy) repeats(retry *svcconfig.RetryPolicy) bool {
+	return p.nextCluster && !p.failRequest && retry != nil && retry.Retryable(codes.Unavailable)
+}
+
 // worst adds up what an RPC of the entry can take, if each attempt does what takes it
 // longest: waits for clusters that are connecting, one after another, and is then
 // timed out by the one that it was sent to.
 //
-// An attempt that starts at a later slot, which progression NEXT_CLUSTER may have it
-// do, has less to wait for.
+// With progression NEXT_CLUSTER an attempt may start at another slot than its own. At
+// a later one it has less to wait for, unless the list starts over.
 func worst(p *policy, m *svcconfig.MethodConfig) latency {
-	return add(p, m, func(start int) latency {
+	n := count(p, m.RetryPolicy)
+	repeats := p.repeats(m.RetryPolicy)
+	if repeats {
+		n = most(m.RetryPolicy)
+	}
+	wraps := p.nextCluster && p.slots.Skip() && p.slots.Overflow() == plan.RoundRobin
+	return add(n, m, func(a int) latency {
 		var longest, l latency
-		end := start + 1
-		if p.slots.Skip() {
-			end = p.slots.Len()
-		}
 		seen := make(map[int]bool)
-		for slot := start; slot < end; slot++ {
+		first, end := p.slots.Reach(a, a > 1 && (repeats || wraps))
+		for slot := first; slot < end; slot++ {
 			i := p.slots.Cluster(slot)
 			if seen[i] {
 				continue
 			}
 			seen[i] = true
+			if !p.slots.Skip() {
+				l.connecting = 0 // the attempt starts here
+			}
 			l.connecting = svcconfig.Add(l.connecting, p.clusters[i].connectTimeout)
 			l.try(p.clusters[i])
 			if l.total() >= longest.total() {
@@ -64,9 +81,11 @@ func worst(p *policy, m *svcconfig.MethodConfig) latency {
 
 // connected adds up what an RPC of the entry can take while every cluster has a host.
 func connected(p *policy, m *svcconfig.MethodConfig) latency {
-	return add(p, m, func(start int) latency {
+	return add(count(p, m.RetryPolicy), m, func(a int) latency {
 		var l latency
-		l.try(p.clusters[p.slots.Cluster(start)])
+		if start, ok := p.slots.Start(a); ok {
+			l.try(p.clusters[p.slots.Cluster(start)])
+		}
 		return l
 	})
 }
@@ -79,17 +98,11 @@ func (l *latency) try(c cluster) {
 	}
 }
 
-// add adds up the attempts of an RPC, by the slots where they start, and the
-// back-offs.
-func add(p *policy, m *svcconfig.MethodConfig, attempt func(start int) latency) latency {
+// add adds up so many attempts of an RPC, and the back-offs.
+func add(n int, m *svcconfig.MethodConfig, attempt func(a int) latency) latency {
 	var sum latency
-	n := count(p, m.RetryPolicy)
 	for a := 1; a <= n; a++ {
-		start, ok := p.slots.Start(a)
-		if !ok {
-			break
-		}
-		l := attempt(start)
+		l := attempt(a)
 		sum.connecting, sum.attempts = svcconfig.Add(sum.connecting, l.connecting), svcconfig.Add(sum.attempts, l.attempts)
 		for _, name := range l.unlimited {
 			if !slices.Contains(sum.unlimited, name) {

@@ -86,6 +86,7 @@ func write(b *strings.Builder, title string, p *policy, m *svcconfig.MethodConfi
 			fmt.Fprintf(b, "     │  after %s, and a back-off of %v to %v\n", codeList(m.RetryPolicy.RetryableStatusCodes), round(least), round(most))
 		}
 		writeAttempt(b, p, a, waits)
+		writeProgression(b, p, a, m.RetryPolicy)
 	}
 	if m.RetryPolicy == nil {
 		b.WriteString("     no retry policy: no other attempt follows\n")
@@ -121,8 +122,26 @@ func writeAttempt(b *strings.Builder, p *policy, a int, waits bool) {
 	default:
 		b.WriteString("the attempt fails with UNAVAILABLE\n")
 	}
-	if p.nextCluster && a > 1 {
-		b.WriteString("       (or later: progression NEXT_CLUSTER starts after the last slot that was used)\n")
+}
+
+// writeProgression writes where else an attempt may start.
+func writeProgression(b *strings.Builder, p *policy, a int, retry *svcconfig.RetryPolicy) {
+	if !p.nextCluster || a == 1 {
+		return
+	}
+	var parts []string
+	_, ok := p.slots.Start(a)
+	if ok && p.slots.Skip() {
+		parts = append(parts, "or later: progression NEXT_CLUSTER starts after the last slot that was used")
+	}
+	if p.repeats(retry) {
+		parts = append(parts, "or earlier, if an attempt found no host and so used no slot")
+		if !ok && a < most(retry) {
+			parts = append(parts, fmt.Sprintf("an RPC then has up to %d attempts", most(retry)))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "       (%s)\n", strings.Join(parts, ";\n        "))
 	}
 }
 
