@@ -77,6 +77,7 @@ type linter struct {
 	findings []Finding // each once
 	seen     map[Finding]bool
 	refused  bool // some finding is that gRPC-Go refuses the config
+	nested   nested
 }
 
 func (l *linter) add(severity Severity, path, problem, remedy string) {

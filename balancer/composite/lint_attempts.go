@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 )
@@ -103,19 +104,33 @@ func begun(cfg *lbConfig, policy *svcconfig.RetryPolicy) int {
 	return attempts
 }
 
+// limited is a cluster with the shortest attemptTimeout that may hold for an attempt
+// on it.
+type limited struct {
+	cluster *clusterConfig
+	limit   *attempt.Limit
+}
+
 // followed returns the clusters of the attempts that another one with a slot can
-// follow, each once.
-func followed(cfg *lbConfig, policy *svcconfig.RetryPolicy) []clusterConfig {
-	var clusters []clusterConfig
-	seen := make(map[int]bool)
+// follow, each once, if they have a limit.
+func (l *linter) followed(cfg *lbConfig, policy *svcconfig.RetryPolicy) []limited {
+	var clusters []limited
+	index := make(map[int]int)
 	for n := 1; n < begun(cfg, policy); n++ {
 		if _, ok := cfg.slots.Start(n + 1); !ok {
 			break
 		}
 		slot, _ := cfg.slots.Start(n)
-		if c := cfg.slots.Cluster(slot); !seen[c] {
-			seen[c] = true
-			clusters = append(clusters, cfg.clusters[c])
+		i := cfg.slots.Cluster(slot)
+		limit := l.nested.limit(&cfg.clusters[i], n)
+		at, ok := index[i]
+		switch {
+		case limit == nil:
+		case !ok:
+			index[i] = len(clusters)
+			clusters = append(clusters, limited{&cfg.clusters[i], limit})
+		case limit.After < clusters[at].limit.After:
+			clusters[at].limit = limit
 		}
 	}
 	return clusters
@@ -126,11 +141,13 @@ func (l *linter) unretried(path string, cfg *lbConfig, policy *svcconfig.RetryPo
 	if policy.Retryable(codes.DeadlineExceeded) {
 		return
 	}
-	for _, c := range followed(cfg, policy) {
-		if c.attemptTimeout != nil {
-			l.errorf(path, `add "DEADLINE_EXCEEDED"`,
-				"an attempt on %q that takes longer than its attemptTimeout of %v ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried", c.name, c.attemptTimeout.After)
+	for _, c := range l.followed(cfg, policy) {
+		on := strconv.Quote(c.limit.Cluster)
+		if c.limit != c.cluster.attemptTimeout {
+			on += " inside " + strconv.Quote(c.cluster.name)
 		}
+		l.errorf(path, `add "DEADLINE_EXCEEDED"`,
+			"an attempt on %s that takes longer than its attemptTimeout of %v ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried", on, c.limit.After)
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *linter) timeout(path string, cfg *lbConfig, m *svcconfig.MethodConfig) 
 	last := min(cfg.slots.Len(), m.RetryPolicy.MaxAttempts)
 	var attempts time.Duration
 	for slot := range last - 1 {
-		if t := cfg.clusters[cfg.slots.Cluster(slot)].attemptTimeout; t != nil {
+		if t := l.nested.limit(&cfg.clusters[cfg.slots.Cluster(slot)], slot+1); t != nil {
 			attempts = svcconfig.Add(attempts, t.After)
 		}
 	}

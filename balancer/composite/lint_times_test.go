@@ -6,6 +6,14 @@ const (
 	lintOthers  = ` in a row, and RPCs fail although other clusters could serve them`
 )
 
+// lintNested is a cluster "n", with more fields, and a composite policy inside it.
+func lintNested(more, inner string) string {
+	return `{"name":"n","target":"passthrough:///n",` + more + `"childPolicy":[{"composite":` + inner + `}]}`
+}
+
+// lintInner is a policy for two attempts, of which "c" has the shorter timeout.
+const lintInner = `{"clusters":[{"name":"c","target":"dns:///c:1","attemptTimeout":"0.2s"},{"name":"d","target":"dns:///d:1","attemptTimeout":"3s"}]}`
+
 // throttled is a config with as many attempts as slots and this throttling.
 func throttled(clusters string, attempts int, throttling string) string {
 	return lintConfig(clusters, "", `,"methodConfig":[{"name":[{}],`+retryPolicy(attempts)+`}],"retryThrottling":`+throttling)
@@ -20,6 +28,26 @@ var lintTimeCases = []lintCase{
 	{"an attempt timeout of the last cluster alone", retried(`{"name":"a"},{"name":"b","target":"dns:///b:1","attemptTimeout":"1s"}`, "", retryPolicy(2)), nil},
 	{"an attempt timeout of the last cluster, which comes again", retried(`{"name":"a","attempts":1,"attemptTimeout":"1s"}`, `,"overflow":"USE_LAST_CLUSTER"`, retryPolicy(2)), []Finding{
 		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "a" that takes longer than its attemptTimeout of 1s ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside", retried(lintNested("", lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(2)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "c" inside "n" that takes longer than its attemptTimeout of 200ms ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside that is retried", retried(lintNested("", lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(2, "UNAVAILABLE", "DEADLINE_EXCEEDED")), nil},
+	{"an attempt timeout inside a policy inside", retried(lintNested("", `{"clusters":[{"name":"x","childPolicy":[{"weighted_target_experimental":{"targets":{"one":{"weight":1,"childPolicy":[{"composite":`+lintInner+`}]}}}}]}]}`)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(2)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "c" inside "n" that takes longer than its attemptTimeout of 200ms ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside that is longer", retried(lintNested(`"attemptTimeout":"0.1s",`, lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(2)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "n" that takes longer than its attemptTimeout of 100ms ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside, of another attempt", retried(`{"name":"a"},`+lintNested(`"attemptTimeout":"5s",`, lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(3)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "d" inside "n" that takes longer than its attemptTimeout of 3s ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside that no attempt comes to", retried(`{"name":"a"},`+lintNested("", `{"clusters":[{"name":"c","attemptTimeout":"1s"},{"name":"d"}]}`)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(3)), nil},
+	{"an attempt timeout inside, which starts at its first slot", retried(`{"name":"a"},`+lintNested("", `{"progression":"NEXT_CLUSTER","clusters":[{"name":"c","attemptTimeout":"1s"},{"name":"d"}]}`)+`,{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(3)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "c" inside "n" that takes longer than its attemptTimeout of 1s ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
+	}},
+	{"an attempt timeout inside, shorter the second time", retried(`{"name":"n","attempts":2,"target":"passthrough:///n","childPolicy":[{"composite":{"skipClustersWithoutHosts":false,"clusters":[{"name":"c","attemptTimeout":"2s"},{"name":"d","attemptTimeout":"1s"}]}}]},{"name":"b","target":"dns:///b:1"}`, "", retryPolicy(3)), []Finding{
+		{Error, "methodConfig[0].retryPolicy.retryableStatusCodes", `an attempt on "d" inside "n" that takes longer than its attemptTimeout of 1s ends the RPC with DEADLINE_EXCEEDED, which is not listed, and no other cluster is tried`, `add "DEADLINE_EXCEEDED"`},
 	}},
 
 	{"long back-offs", retried(lintABC, "", backoffPolicy(3, "0.5s", "10s", 2)), []Finding{
@@ -39,6 +67,9 @@ var lintTimeCases = []lintCase{
 
 	{"a timeout shorter than the attempts before the last", retried(lintTimed, "", `"timeout":"3s",`+retryPolicy(3, "UNAVAILABLE", "DEADLINE_EXCEEDED")), []Finding{
 		{Warning, "methodConfig[0].timeout", `it is 3s, and the attemptTimeouts before slot 3 ("c") add up to 3s, with back-offs of at least 2.4ms: if those attempts time out, the RPC ends before that one has its turn`, `make it longer, or the attemptTimeouts before "c" shorter`}}},
+	{"a timeout shorter than an attempt inside", retried(lintNested(`"attemptTimeout":"9s",`, lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", `"timeout":"0.2s",`+retryPolicy(2, "UNAVAILABLE", "DEADLINE_EXCEEDED")), []Finding{
+		{Warning, "methodConfig[0].timeout", `it is 200ms, and the attemptTimeouts before slot 2 ("b") add up to 200ms, with back-offs of at least 800µs: if those attempts time out, the RPC ends before that one has its turn`, `make it longer, or the attemptTimeouts before "b" shorter`}}},
+	{"a timeout longer than an attempt inside", retried(lintNested(`"attemptTimeout":"9s",`, lintInner)+`,{"name":"b","target":"dns:///b:1"}`, "", `"timeout":"0.3s",`+retryPolicy(2, "UNAVAILABLE", "DEADLINE_EXCEEDED")), nil},
 	{"a timeout that leaves the last its turn", retried(lintTimed, "", `"timeout":"3.1s",`+retryPolicy(3, "UNAVAILABLE", "DEADLINE_EXCEEDED")), nil},
 	{"a timeout, and no attempt timeouts", retried(lintABC, "", `"timeout":"0.001s",`+retryPolicy(3)), nil},
 	{"a negative timeout, which is none", retried(lintTimed, "", `"timeout":"-1s",`+retryPolicy(3, "UNAVAILABLE", "DEADLINE_EXCEEDED")), nil},
