@@ -14,6 +14,11 @@ half-close. Servers send no retry pushback, and nothing is retried transparently
 deadline, which is not known here, ends it in any case.
 `
 
+// nested is a cluster "n", with more fields, and a composite policy inside it.
+func nested(more, policy, clusters string) string {
+	return `{"name":"n","target":"unix:///n",` + more + `"childPolicy":[{"composite":{` + policy + `"clusters":[` + clusters + `]}}]}`
+}
+
 func TestExplain(t *testing.T) {
 	const retry = `"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE","DEADLINE_EXCEEDED"]}`
 	const bounded = `{"name":"a","attemptTimeout":"1s","connectTimeout":"0s"},{"name":"b","target":"unix:///b","attemptTimeout":"2s","connectTimeout":"3s","lazy":true,"maxRequests":7,"cooldown":{"consecutiveFailures":5},"childPolicy":[{"nothing":{}},{"pick_first":{}}]}`
@@ -135,6 +140,55 @@ all methods that no entry of methodConfig names
 
   longest time, all clusters connected: 11.12s = 11s attempts + 120ms back-offs
   worst case:                           22.12s = 20s attempts + 2s connecting + 120ms back-offs
+
+`},
+		{"composite inside composite", `{"loadBalancingConfig":[{"composite":{"clusters":[` + nested("", "", `{"name":"c","attemptTimeout":"2s"},{"name":"d","attemptTimeout":"30s"}`) + `,{"name":"b","target":"unix:///b","attemptTimeout":"1s"},{"name":"n"}]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → n (unix:///n, no timeout of its own, 1s to connect, composite)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 1s to connect)
+       → if no host: n → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → n (unix:///n, no timeout of its own, 1s to connect, composite)
+       → if no host: the attempt fails with UNAVAILABLE
+
+  longest time, all clusters connected: 3.36s = 3s attempts + 360ms back-offs
+  worst case:                           1m7.36s = 1m0s attempts + 7s connecting + 360ms back-offs
+
+`},
+		{"composite inside composite, with a limit around it", `{"loadBalancingConfig":[{"composite":{"clusters":[` + nested(`"attemptTimeout":"3s",`, "", `{"name":"c","attemptTimeout":"2s"},{"name":"d"}`) + `,{"name":"n"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → n (unix:///n, 3s timeout, 1s to connect, composite)
+       → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → n (unix:///n, 3s timeout, 1s to connect, composite)
+       → if no host: the attempt fails with UNAVAILABLE
+
+  longest time, all clusters connected: 5.12s = 5s attempts + 120ms back-offs
+  worst case:                           11.12s = 6s attempts + 5s connecting + 120ms back-offs
+
+`},
+		{"composite inside composite, without a limit inside", `{"loadBalancingConfig":[{"composite":{"clusters":[` + nested("", "", `{"name":"c","attemptTimeout":"2s"},{"name":"d"}`) + `]}}]}`, `all methods
+
+  attempt 1 → n (unix:///n, no timeout of its own, 1s to connect, composite)
+       → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: 2s = 2s attempts
+  worst case:                           unbounded (no attemptTimeout of d inside n, and no timeout)
+
+`},
+		{"composite inside composite, after the last slot that was used", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","attemptTimeout":"1s"},` + nested("", `"progression":"NEXT_CLUSTER","skipClustersWithoutHosts":false,`, `{"name":"c","attemptTimeout":"10s"},{"name":"d","attemptTimeout":"2s"},{"name":"e"}`) + `]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 1s timeout, 1s to connect)
+       → if no host: n → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → n (unix:///n, no timeout of its own, 1s to connect, composite)
+       → if no host: the attempt fails with UNAVAILABLE
+
+  longest time, all clusters connected: 11.12s = 11s attempts + 120ms back-offs
+  worst case:                           25.12s = 20s attempts + 5s connecting + 120ms back-offs
 
 `},
 		{"a cluster that comes again", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `,{"name":"a"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])

@@ -34,6 +34,7 @@ type cluster struct {
 	name, target   string
 	connectTimeout time.Duration
 	attemptTimeout time.Duration // 0: none
+	inside         *policy       // its child policy, if that is composite too
 	about          []string      // what else to say of it
 }
 
@@ -111,8 +112,12 @@ func readPolicy(from svcconfig.Policy) (*policy, error) {
 	var entries []plan.Entry
 	for _, c := range msg.GetClusters() {
 		if _, ok := index[c.GetName()]; !ok {
+			cluster, err := readCluster(c)
+			if err != nil {
+				return nil, err
+			}
 			index[c.GetName()] = len(p.clusters)
-			p.clusters = append(p.clusters, readCluster(c))
+			p.clusters = append(p.clusters, cluster)
 		}
 		attempts := 1
 		if c.Attempts != nil {
@@ -128,7 +133,7 @@ func readPolicy(from svcconfig.Policy) (*policy, error) {
 	return p, nil
 }
 
-func readCluster(c *pb.Cluster) cluster {
+func readCluster(c *pb.Cluster) (cluster, error) {
 	out := cluster{name: c.GetName(), target: c.GetTarget(), connectTimeout: defaultConnectTimeout}
 	if d := c.GetConnectTimeout(); d != nil {
 		out.connectTimeout = max(0, d.AsDuration())
@@ -145,22 +150,28 @@ func readCluster(c *pb.Cluster) cluster {
 	if n := c.GetCooldown().GetConsecutiveFailures(); n > 0 {
 		out.about = append(out.about, fmt.Sprintf("rests after %d failures in a row", n))
 	}
-	if p, ok := childPolicy(c.GetChildPolicy()); ok && p != "round_robin" {
-		out.about = append(out.about, p)
+	p, ok := childPolicy(c.GetChildPolicy())
+	if ok && p.Name != "round_robin" {
+		out.about = append(out.about, p.Name)
 	}
-	return out
+	if !ok || p.Name != name {
+		return out, nil
+	}
+	var err error
+	out.inside, err = readPolicy(p)
+	return out, err
 }
 
 // childPolicy returns the policy of a list that is used.
-func childPolicy(list []*structpb.Struct) (string, bool) {
+func childPolicy(list []*structpb.Struct) (svcconfig.Policy, bool) {
 	entries := make([]any, len(list))
 	for i, entry := range list {
 		entries[i] = entry.AsMap()
 	}
 	text, err := json.Marshal(entries)
 	if err != nil {
-		return "", false
+		return svcconfig.Policy{}, false
 	}
 	used, problem := svcconfig.Choose(text, "")
-	return used.Name, problem == nil
+	return used, problem == nil
 }

@@ -56,46 +56,18 @@ func worst(p *policy, m *svcconfig.MethodConfig) latency {
 	}
 	wraps := p.nextCluster && p.slots.Skip() && p.slots.Overflow() == plan.RoundRobin
 	return add(n, m, func(a int) latency {
-		var longest, l latency
-		seen := make(map[int]bool)
 		first, end := p.slots.Reach(a, a > 1 && (repeats || wraps))
-		for slot := first; slot < end; slot++ {
-			i := p.slots.Cluster(slot)
-			if seen[i] {
-				continue
-			}
-			seen[i] = true
-			if !p.slots.Skip() {
-				l.connecting = 0 // the attempt starts here
-			}
-			l.connecting = svcconfig.Add(l.connecting, p.clusters[i].connectTimeout)
-			l.try(p.clusters[i])
-			if l.total() >= longest.total() {
-				longest = l
-			}
-		}
-		longest.unlimited = l.unlimited
-		return longest
+		l, _ := p.longest(a, first, end, 0)
+		return l
 	})
 }
 
 // connected adds up what an RPC of the entry can take while every cluster has a host.
 func connected(p *policy, m *svcconfig.MethodConfig) latency {
 	return add(count(p, m.RetryPolicy), m, func(a int) latency {
-		var l latency
-		if start, ok := p.slots.Start(a); ok {
-			l.try(p.clusters[p.slots.Cluster(start)])
-		}
+		l, _ := p.connected(a, 0)
 		return l
 	})
-}
-
-// try has an attempt take as long as it may on a cluster.
-func (l *latency) try(c cluster) {
-	l.attempts = c.attemptTimeout
-	if c.attemptTimeout == 0 {
-		l.unlimited = append(l.unlimited, c.name)
-	}
 }
 
 // add adds up so many attempts of an RPC, and the back-offs.

@@ -168,8 +168,11 @@ func (c cluster) text() string {
 		target = oneLine(c.target)
 	}
 	about := []string{target, "no timeout", fmt.Sprintf("%v to connect", c.connectTimeout)}
-	if c.attemptTimeout > 0 {
+	switch {
+	case c.attemptTimeout > 0:
 		about[1] = fmt.Sprintf("%v timeout", c.attemptTimeout)
+	case c.inside != nil:
+		about[1] = "no timeout of its own"
 	}
 	return fmt.Sprintf("%s (%s)", oneLine(c.name), strings.Join(append(about, c.about...), ", "))
 }
