@@ -132,11 +132,15 @@ func (c *cluster) describe(reason plan.Reason, a *attempt.Attempt, info balancer
 	fromChild, fromResolver := c.errorsLocked()
 	timeout := c.connectTimeout
 	var picker balancer.Picker
-	if ch := c.current; ch != nil && ch.state.ConnectivityState == connectivity.TransientFailure && !c.emptyHandedLocked() {
+	if ch := c.current; ch != nil && ch.state.ConnectivityState == connectivity.TransientFailure {
 		picker = ch.state.Picker
 	}
+	emptyHanded := c.emptyHandedLocked()
 	c.parent.mu.Unlock()
-	if err := pickerError(picker, a, info); err != nil {
+	switch err := pickerError(picker, a, info); {
+	case err != nil && emptyHanded:
+		fromChild = fmt.Errorf("%w: %w", fromChild, err)
+	case err != nil:
 		fromChild = err
 	}
 	return explain(reason, timeout, fromChild, fromResolver)

@@ -139,11 +139,16 @@ func (t *eventTier) why() string {
 		if ch.rejected != "" {
 			child = ch.rejected
 		}
-		switch {
-		case t.empty && ch.rejected == balancer.ErrBadResolverState.Error():
+		none := t.empty && ch.rejected == balancer.ErrBadResolverState.Error()
+		if none {
 			child = t.nowhere
-		case ch.state == stateFailure && ch.report.err() != nil:
-			child = ch.report.err().Error()
+		}
+		switch err := ch.report.err(); {
+		case ch.state != stateFailure || err == nil:
+		case none:
+			child += ": " + err.Error()
+		default:
+			child = err.Error()
 		}
 	}
 	switch {
