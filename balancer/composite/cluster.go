@@ -156,8 +156,7 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 // setTarget replaces the resolver if the target has changed. The old endpoints
 // serve until the new resolver delivers. The caller holds childMu.
 func (c *cluster) setTarget(target *clustertarget.Target) {
-	old := c.target.Load()
-	if old != nil && target != nil && old.Text == target.Text {
+	if target != nil && sameTarget(c.target.Load(), target) {
 		return
 	}
 	c.target.Store(target)
@@ -175,6 +174,11 @@ func (c *cluster) setTarget(target *clustertarget.Target) {
 	}
 	b.mu.Unlock()
 	c.replaceResolver(target)
+}
+
+// sameTarget tells whether targets are the same, of which each may be nil.
+func sameTarget(a, b *clustertarget.Target) bool {
+	return a == b || a != nil && b != nil && a.Text == b.Text
 }
 
 // replaceResolver closes the resolver and starts one for the target, unless that

@@ -13,6 +13,7 @@ type eventModelChild struct {
 	picker   bool        // there is one
 	failed   bool        // in TRANSIENT_FAILURE, and not READY since
 	unfed    bool        // it has taken an empty list
+	source   int         // the target that its endpoints are of
 	rejected string      // the error for the latest endpoints
 	connErr  string
 	conn     bool // has a connection

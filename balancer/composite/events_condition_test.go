@@ -52,7 +52,8 @@ func (t *eventTier) swap() {
 		return
 	}
 	able := t.next.state == stateReady || t.next.state == stateIdle
-	serves := t.current.state == stateReady && t.current.rejected == "" && (!t.empty || t.current.unfed)
+	serves := t.current.state == stateReady && t.current.rejected == "" &&
+		(!t.empty || t.current.unfed || t.current.source != t.source && t.next.rejected == "")
 	if serves && !able {
 		return
 	}

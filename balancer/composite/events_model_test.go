@@ -43,6 +43,7 @@ type eventTier struct {
 	endpoints     string // the latest
 	empty, listed bool   // they are none; there is a list, if only an empty one
 	nowhere       string // what is said if they are none
+	source        int    // the target that they are of
 	unresolved    bool   // resolving failed, and there never was a list
 	resolverError string
 
@@ -190,7 +191,7 @@ func (t *eventTier) openResolver(target int) {
 func (t *eventTier) list(endpoints string) {
 	t.endpoints, t.listed, t.empty = endpoints, true, endpoints == ""
 	t.unresolved, t.resolverError = false, ""
-	t.nowhere = "it has no target, and the channel's resolver has none for it"
+	t.nowhere, t.source = "it has no target, and the channel's resolver has none for it", t.settings.target
 	if target := t.settings.target; target != 0 {
 		t.nowhere = eventTarget(t.name, target) + " resolved to none"
 	}
@@ -235,6 +236,7 @@ func (t *eventTier) push() bool {
 			t.next = ch
 		}
 	}
+	ch.source = t.source
 	ch.rejected = ch.update(t.endpoints)
 	ch.unfed = ch.rejected == "" && t.empty
 	if ch.state == stateIdle {

@@ -106,7 +106,9 @@ func (c *cluster) swapLocked() {
 		serves = false
 	default:
 	}
-	if serves && (c.empty == nil || c.current.unfed || c.current.source != c.source && c.pending.rejected == nil) {
+	// An empty list is the end of endpoints that the current child may still have, but not
+	// of its own, nor of those of another target, if the pending one takes it.
+	if serves && (c.empty == nil || c.current.unfed || !sameTarget(c.current.source, c.source) && c.pending.rejected == nil) {
 		return
 	}
 	c.retireLocked(c.current)
