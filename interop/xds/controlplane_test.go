@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,6 +122,15 @@ func (p *controlPlane) rejections() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.nacks...)
+}
+
+// awaitRejection waits until a client has rejected a resource with words that contain
+// want: RPCs may notice before the control plane is told.
+func (p *controlPlane) awaitRejection(t testing.TB, want string) {
+	t.Helper()
+	testkit.Eventually(t, "a resource is rejected: "+want, func() bool {
+		return slices.ContainsFunc(p.rejections(), func(text string) bool { return strings.Contains(text, want) })
+	})
 }
 
 // update changes what a node is served.
