@@ -131,12 +131,15 @@ func (h handshakes) Clone() credentials.TransportCredentials { return h }
 func TestAuthorityOfAnOldPolicy(t *testing.T) {
 	t.Parallel()
 	backends := startAll(t, "first", "second")
+	next := testkit.NewResolver(t)
 	silent, _ := testkit.BlackHole(t)
+	// Whatever endpoints the new policy gets, it goes on connecting.
+	connecting := nested("c", testkit.Service{Clusters: []testkit.Cluster{{Name: "in", Target: "passthrough:///" + silent, More: map[string]any{"connectTimeout": "20s"}}}})
 	old := testkit.NewPolicy(t)
 	old.OnUpdate = func(c *testkit.PolicyChild, s balancer.ClientConnState) error { return c.Connect(s) }
 	shaken := handshakes{insecure.NewCredentials(), new(sync.Map)}
 	live := dialLiveWith(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "c"}}}, grpc.WithTransportCredentials(shaken))
-	deliver := func(target string, policy []any) {
+	deliver := func(target string, policy any) {
 		state := testkit.OneEndpoint(backends[0].Addr)
 		state.ServiceConfig = live.resolver.Parse(testkit.Service{Clusters: []testkit.Cluster{{Name: "c", Target: target, More: map[string]any{
 			"connectTimeout": "20s", "childPolicy": policy,
@@ -145,7 +148,9 @@ func TestAuthorityOfAnOldPolicy(t *testing.T) {
 	}
 	deliver("", old.Config())
 	testkit.AwaitServer(t, live.cc, "first")
-	deliver("passthrough:///"+silent, []any{map[string]any{"round_robin": map[string]any{}}})
+	deliver(next.Target(), connecting.More["childPolicy"])
+	testkit.Eventually(t, "the new target is being resolved", func() bool { return next.Open() == 1 })
+	_ = next.UpdateAddrs(testkit.ClosedPort)
 	testkit.AwaitServer(t, live.cc, "first")
 	sc, err := old.Child(t, 0).CC.NewSubConn([]resolver.Address{{Addr: backends[1].Addr}}, balancer.NewSubConnOptions{StateListener: func(balancer.SubConnState) {}})
 	if err != nil {
