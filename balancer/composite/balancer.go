@@ -158,7 +158,7 @@ func (b *compositeBalancer) ExitIdle() {
 		b.mu.Lock()
 		lazy, asleep := c.lazy, c.asleep
 		ch := c.latestLocked()
-		nests := ch != nil && len(ch.nested) > 0
+		nests := ch != nil && ch.nestsLocked()
 		b.mu.Unlock()
 		switch { // the list begins with the first slot's cluster
 		case i == 0 && (asleep || ch == nil || nests):

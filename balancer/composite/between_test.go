@@ -1,8 +1,6 @@
 package composite_test
 
 import (
-	"cmp"
-	"slices"
 	"testing"
 	"time"
 
@@ -126,10 +124,8 @@ func lazyPair(t *testing.T, first, second *testkit.Backend) (inner testkit.Servi
 	t.Helper()
 	one, two = testkit.NewResolver(t), testkit.NewResolver(t)
 	_, _ = one.Update(first), two.Update(second)
-	for name, r := range map[string]*testkit.Resolver{"c": one, "d": two} {
-		inner.Clusters = append(inner.Clusters, testkit.Cluster{Name: name, Target: r.Target(), More: map[string]any{"lazy": true}})
-	}
-	slices.SortFunc(inner.Clusters, func(a, b testkit.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	lazy := map[string]any{"lazy": true}
+	inner.Clusters = []testkit.Cluster{{Name: "c", Target: one.Target(), More: lazy}, {Name: "d", Target: two.Target(), More: lazy}}
 	return inner, one, two
 }
 

@@ -129,6 +129,10 @@ func (ch *child) unnest(b *compositeBalancer) {
 	ch.cluster.parent.mu.Unlock()
 }
 
+// nestsLocked tells whether the policy is a composite one, or has any below it. The
+// caller holds parent.mu.
+func (ch *child) nestsLocked() bool { return len(ch.nested) > 0 }
+
 // isComposite tells whether the policy itself is a composite one.
 func (ch *child) isComposite() bool {
 	_, ok := ch.balancer.(*compositeBalancer)
@@ -147,7 +151,7 @@ func (ch *child) heedsLocked(by asker) bool {
 	case byPick:
 		return !ch.isComposite()
 	default:
-		return len(ch.nested) == 0
+		return !ch.nestsLocked()
 	}
 }
 

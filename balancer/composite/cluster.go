@@ -211,7 +211,7 @@ func (c *cluster) note(endpoints resolver.State) {
 	c.setResolveErrLocked(nil)
 	c.empty = nil
 	if len(endpoints.Endpoints) == 0 && len(endpoints.Addresses) == 0 {
-		c.empty = c.errNoEndpoints()
+		c.empty = errNoEndpoints(c.source)
 	}
 }
 
@@ -391,10 +391,11 @@ func (c *cluster) heldBack(f func() error) error {
 // target.
 func (c *cluster) buildOptions() balancer.BuildOptions {
 	opts := c.parent.opts
-	if target := c.target.Load(); target != nil {
+	target := c.target.Load()
+	if target != nil {
 		opts.Target = target.Parsed
 	}
-	if name := c.serverName(c.target.Load()); name != "" {
+	if name := c.serverName(target); name != "" {
 		opts.Authority = name
 	}
 	return opts

@@ -66,8 +66,8 @@ func (c *lbConfig) allNames() []string {
 		names = append(names, cluster.name)
 		if inner, ok := cluster.child.config.(*lbConfig); ok {
 			names = append(names, inner.names...)
-		} else if child := cluster.child; strings.Contains(child.text, Name) {
-			names = append(names, namesBelow(svcconfig.Policy{Name: child.builder.Name(), Config: json.RawMessage(child.text)})...)
+		} else if strings.Contains(cluster.child.text, Name) {
+			names = append(names, namesBelow(cluster.child.policy())...)
 		}
 	}
 	return names
@@ -118,6 +118,11 @@ type childConfig struct {
 	// text is the config's JSON, by which one config is known to be equal to
 	// another.
 	text string
+}
+
+// policy is the same for those who look into configs.
+func (c childConfig) policy() svcconfig.Policy {
+	return svcconfig.Policy{Name: c.builder.Name(), Config: json.RawMessage(c.text)}
 }
 
 func (c childConfig) equal(other childConfig) bool {

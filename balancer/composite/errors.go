@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
+	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 	"github.com/grpc-composite/grpc-composite/internal/inspect"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 )
@@ -166,11 +167,12 @@ func (c *cluster) emptyHandedLocked() bool {
 	return c.empty != nil && c.current != nil && c.current.rejected == balancer.ErrBadResolverState
 }
 
-// errNoEndpoints says where there are none, which policies do not know: a name that DNS
-// does not have comes to them as an empty list.
-func (c *cluster) errNoEndpoints() error {
-	if t := c.target.Load(); t != nil {
-		return fmt.Errorf("%s resolved to none", inspect.WithoutUserInfo(t.Text))
+// errNoEndpoints says of a target, nil for the channel's own resolver, that there are
+// none, which policies do not know: a name that DNS does not have comes to them as an
+// empty list.
+func errNoEndpoints(target *clustertarget.Target) error {
+	if target != nil {
+		return fmt.Errorf("%s resolved to none", inspect.WithoutUserInfo(target.Text))
 	}
 	return errors.New("it has no target, and the channel's resolver has none for it")
 }

@@ -107,36 +107,18 @@ func TestTokensStayOnTheirChannel(t *testing.T) {
 	}
 }
 
-// handler is a stats handler that makes contexts.
-type handler struct {
-	stats.Handler
-	tag func(context.Context) context.Context
-}
-
-func (h handler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return h.tag(ctx) }
-
-func (handler) HandleRPC(context.Context, stats.RPCStats) {}
-
-func (handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-
-func (handler) HandleConn(context.Context, stats.ConnStats) {}
-
 // TestTokenOfARewrittenMethod has an interceptor make another method of the RPC's, whose
 // attempts, and tokens, are its own all the same.
 func TestTokenOfARewrittenMethod(t *testing.T) {
 	rewriting := grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return invoker(ctx, testpb.TestService_UnaryCall_FullMethodName, req, reply, cc, opts...)
 	})
-	deriving := grpc.WithStatsHandler(handler{tag: func(ctx context.Context) context.Context {
-		ctx, cancel := context.WithCancel(ctx)
-		context.AfterFunc(ctx, cancel)
-		return ctx
-	}})
+	derives := grpc.WithStatsHandler(new(deriving))
 	secret := grpc.WithPerRPCCredentials(composite.NewPerRPCCredentials(callByCluster{"a": &token{value: "secret"}}))
 	old := func(ctx context.Context, cc *grpc.ClientConn) error {
 		return cc.Invoke(ctx, "/old.TestService/UnaryCall", &testpb.SimpleRequest{}, &testpb.SimpleResponse{})
 	}
-	for name, more := range map[string][]grpc.DialOption{"no other handler": nil, "one that derives a context": {deriving}} {
+	for name, more := range map[string][]grpc.DialOption{"no other handler": nil, "one that derives a context": {derives}} {
 		t.Run(name, func(t *testing.T) {
 			a := testkit.Start(t, "a")
 			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a)}, append(more, rewriting, secret)...)
@@ -157,11 +139,17 @@ func TestTokenOfARewrittenMethod(t *testing.T) {
 	})
 }
 
+// labelling is a stats handler that gives each attempt's context a value.
+type labelling struct{ *deriving }
+
+func (labelling) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
+	type label struct{}
+	return context.WithValue(ctx, label{}, 1)
+}
+
 // TestPoolOfChannels has an interceptor hand RPCs to another channel, which counts their
 // attempts: with LeanCounting only if it has the same target.
 func TestPoolOfChannels(t *testing.T) {
-	type label struct{}
-	labelling := grpc.WithStatsHandler(handler{tag: func(ctx context.Context) context.Context { return context.WithValue(ctx, label{}, 1) }})
 	for _, tc := range []struct {
 		name, target string
 		opts         []composite.Option
@@ -176,7 +164,7 @@ func TestPoolOfChannels(t *testing.T) {
 			backends := startScripted(t, "U OK")
 			s := testkit.Service{Clusters: patient(backends), Attempts: 2}
 			open := func(target string, more ...grpc.DialOption) *grpc.ClientConn {
-				return testkit.Dial(t, target, append(append(composite.DialOptions(tc.opts...), grpc.WithDefaultServiceConfig(s.JSON()), labelling), more...)...)
+				return testkit.Dial(t, target, append(append(composite.DialOptions(tc.opts...), grpc.WithDefaultServiceConfig(s.JSON()), grpc.WithStatsHandler(labelling{})), more...)...)
 			}
 			member := open(tc.target)
 			cc := open("composite:///", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {

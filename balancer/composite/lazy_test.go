@@ -44,13 +44,6 @@ func (l *lazyBench) configure(more map[string]any) {
 	}
 }
 
-// pick has an attempt come to the cluster.
-func (l *lazyBench) pick() error {
-	_, err := l.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: firstAttempt(l.t)})
-	synctest.Wait()
-	return err
-}
-
 func (l *lazyBench) wantOpen(resolvers int) {
 	l.t.Helper()
 	synctest.Wait()

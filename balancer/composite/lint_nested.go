@@ -1,8 +1,6 @@
 package composite
 
 import (
-	"encoding/json"
-
 	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/svcconfig"
 )
@@ -55,7 +53,7 @@ func (n *nested) policies(c *clusterConfig) []*lbConfig {
 	if ok {
 		return found
 	}
-	for _, p := range svcconfig.Find(svcconfig.Policy{Name: c.child.builder.Name(), Config: json.RawMessage(c.child.text)}, Name) {
+	for _, p := range svcconfig.Find(c.child.policy(), Name) {
 		if cfg, _, err := parseConfig(p.Config); err == nil { // else the policy around it does not read it
 			found = append(found, cfg)
 		}

@@ -39,7 +39,7 @@ func (c *cluster) settleLocked() {
 	facts := plan.Facts{Unresolved: c.unresolved, Empty: c.empty != nil}
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
-		nests = len(ch.nested) > 0
+		nests = ch.nestsLocked()
 		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
 		// A policy of xDS gets an empty list, and has endpoints all the same.
 		facts.Empty = c.empty != nil && len(ch.subConns) == 0

@@ -35,8 +35,11 @@ func (b *bench) configure(state resolver.State, clusters ...testkit.Cluster) err
 }
 
 // pick has an attempt come, and returns the picker's error.
-func (b *bench) pick() error {
-	_, err := b.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: firstAttempt(b.t)})
+func (b *bench) pick() error { return b.pickIn(context.Background()) }
+
+// pickIn is pick for an RPC that is made in a context.
+func (b *bench) pickIn(rpc context.Context) error {
+	_, err := b.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: attemptIn(rpc, b.t)})
 	synctest.Wait()
 	return err
 }
@@ -219,9 +222,7 @@ func TestFailedChildThatIsIdleIsPickedFrom(t *testing.T) {
 				p := new(countingPicker)
 				child.ReportPicker(idle, p)
 				synctest.Wait()
-				_, err := b.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: attemptIn(rpc, t)})
-				synctest.Wait()
-				if err == balancer.ErrNoSubConnAvailable {
+				if err := b.pickIn(rpc); err == balancer.ErrNoSubConnAvailable {
 					t.Error("the attempt waits for a cluster without a host")
 				}
 				if p.picks.Load() == 0 {

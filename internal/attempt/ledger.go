@@ -322,7 +322,7 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 			tell = a.settle(a.verdictLocked()) // no other follows, or not for this RPC
 		}
 	} else if l.flags.has(over) {
-		tell = a.settle(a.silentOutcome())
+		tell = a.settle(a.silentOutcomeLocked())
 	}
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome

@@ -117,11 +117,11 @@ func (a *Attempt) verdictLocked() []codes.Code {
 	return a.outcome.oneOf()
 }
 
-// silentOutcome is how an attempt came to its end without an error when the RPC was
+// silentOutcomeLocked is how an attempt came to its end without an error when the RPC was
 // over, whose own result it does not have: a success if the server has answered the one
 // message that there was to send. Else gRPC-Go may have noticed a failure while it
 // sent, and it is as if no server had seen the attempt. The caller holds ledger.mu.
-func (a *Attempt) silentOutcome() []codes.Code {
+func (a *Attempt) silentOutcomeLocked() []codes.Code {
 	if a.flags.has(committed) && !a.clientStream {
 		return []codes.Code{codes.OK}
 	}
