@@ -179,10 +179,12 @@ func (m *eventModel) state() eventState {
 	return state
 }
 
+// exitIdle is the channel's wish to connect, which is kept for a child that is yet
+// to come.
 func (m *eventModel) exitIdle() {
 	for i, t := range m.tiers {
 		switch {
-		case i == 0 && t.asleep:
+		case i == 0 && (t.asleep || t.current == nil):
 			t.connect()
 		case i == 0, !t.settings.lazy:
 			t.exitIdle()
