@@ -129,7 +129,7 @@ func (b *compositeBalancer) checkCredentials(cfg *lbConfig) {
 	if !ok || b.outer != nil {
 		return
 	}
-	for name := range creds.byCluster {
+	for _, name := range slices.Sorted(maps.Keys(creds.byCluster)) {
 		creds.unknown.check("NewTransportCredentials", name, cfg.names)
 	}
 }

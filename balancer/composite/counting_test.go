@@ -40,21 +40,27 @@ func unaryRPC(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption)
 	return err
 }
 
-// bidiRPC sends one message and receives one. Sending may notice a failure, and
-// if nothing follows from it, receiving tells what it was.
+// bidiRPC sends one message and receives one.
 func bidiRPC(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) error {
-	stream, err := testpb.NewTestServiceClient(cc).FullDuplexCall(ctx, opts...)
+	stream, err := sendOne(ctx, cc, opts...)
 	if err != nil {
-		return err
-	}
-	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if err := stream.CloseSend(); err != nil {
 		return err
 	}
 	_, err = stream.Recv()
 	return err
+}
+
+// sendOne opens a stream and sends one message. Sending may notice a failure, and if
+// nothing follows from it, receiving tells what it was.
+func sendOne(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) (testpb.TestService_FullDuplexCallClient, error) {
+	stream, err := testpb.NewTestServiceClient(cc).FullDuplexCall(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return stream, stream.CloseSend()
 }
 
 // receiveRPC only receives, so that nothing but Recv can notice a failure.

@@ -33,5 +33,6 @@
 // stamps each attempt's number into the attempt's context, and the picker maps
 // the number to a cluster and lets that cluster's child policy pick. Each
 // cluster has a resolver, a child policy, connections and back-off of its own,
-// and no cluster's trouble reaches another.
+// and no cluster's trouble reaches another. With [LeanCounting] there is no stats
+// handler, and the picker does its part.
 package composite

@@ -64,7 +64,8 @@ func (f Finding) String() string {
 // targets. It takes the channel to have [DialOptions], and so up to 64 attempts, and
 // retries to be made by the config's retry policy. It reads the proxy variables of
 // the environment (HTTPS_PROXY, NO_PROXY), since a cluster with a target of its own
-// does not use them. It connects to nothing, and may be called at any time.
+// does not use them. It connects to nothing, and may be called at any time and by
+// any number of goroutines.
 func Lint(serviceConfigJSON string) []Finding {
 	l := linter{proxy: http.ProxyFromEnvironment}
 	l.lint(serviceConfigJSON)

@@ -91,7 +91,7 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 // repeats tells whether an attempt can find no host, use no slot, and be followed by
 // another that starts where it did.
 func repeats(cfg *lbConfig, policy *svcconfig.RetryPolicy) bool {
-	return cfg.nextCluster && !cfg.failRequest && policy.Retryable(codes.Unavailable)
+	return cfg.nextCluster && cfg.slots.Skip() && !cfg.failRequest && policy.Retryable(codes.Unavailable)
 }
 
 // begun returns how many attempts an RPC can begin: the one past the last slot, which

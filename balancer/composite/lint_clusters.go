@@ -84,7 +84,7 @@ func (l *linter) proxied(path string, c *clusterConfig) {
 		return
 	}
 	l.warnf(path, "see that the host can be reached without the proxy, or leave the cluster's target out, so that the channel's own target is used",
-		"the environment has the proxy %s for %q, but gRPC-Go uses one for the channel's own target alone: the cluster connects directly", proxy.Redacted(), address)
+		"the environment (HTTPS_PROXY) has the proxy %s for %q, but gRPC-Go uses one for the channel's own target alone: the cluster connects directly", proxy.Redacted(), address)
 }
 
 // counted finds slots of a cluster at which the composite policy inside it has none:

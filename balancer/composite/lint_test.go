@@ -154,8 +154,8 @@ func TestLintProxy(t *testing.T) {
 		"", retryPolicy(6))
 	const remedy = "see that the host can be reached without the proxy, or leave the cluster's target out, so that the channel's own target is used"
 	want := []Finding{
-		{Warning, wholeConfig + ".clusters[1].target", `the environment has the proxy http://user:xxxxx@proxy:3128 for "far:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
-		{Warning, wholeConfig + ".clusters[5].target", `the environment has the proxy http://user:xxxxx@proxy:3128 for "192.0.2.1:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
+		{Warning, wholeConfig + ".clusters[1].target", `the environment (HTTPS_PROXY) has the proxy http://user:xxxxx@proxy:3128 for "far:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
+		{Warning, wholeConfig + ".clusters[5].target", `the environment (HTTPS_PROXY) has the proxy http://user:xxxxx@proxy:3128 for "192.0.2.1:1", but gRPC-Go uses one for the channel's own target alone: the cluster connects directly`, remedy},
 	}
 	l := linter{proxy: proxies}
 	l.lint(config)

@@ -303,23 +303,14 @@ func hurried(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) 
 
 // conversation sends and receives a message, and hears the stream's end.
 func conversation(ctx context.Context, cc *grpc.ClientConn, opts ...grpc.CallOption) error {
-	stream, err := testpb.NewTestServiceClient(cc).FullDuplexCall(ctx, opts...)
-	if err != nil {
-		return err
+	stream, err := sendOne(ctx, cc, opts...)
+	for err == nil {
+		_, err = stream.Recv()
 	}
-	if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	if err := stream.CloseSend(); err != nil {
-		return err
-	}
-	for {
-		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
+	return err
 }
 
 // abandoned opens a stream and never reads from it.

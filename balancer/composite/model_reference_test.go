@@ -253,6 +253,9 @@ func (r *modelRun) pickFrom(list *modelList, clusters map[string]*modelCluster, 
 	if waits {
 		return modelPick{verdict: modelWaits}
 	}
+	if list.OwnSlotOnly {
+		r.used[prefix] = position
+	}
 	return modelPick{verdict: modelPasses}
 }
 

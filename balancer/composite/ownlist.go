@@ -22,7 +22,8 @@ import (
 // It holds for all attempts of an RPC, on the first channel with [DialOptions]
 // that the context enters, and no further. A name that the config does not have,
 // no name at all, or more than 64 of them fail the RPC with INTERNAL. A cluster
-// that a config update removes while the RPC is under way is passed over.
+// that a config update removes while the RPC is under way is passed over. The names are
+// copied, and the context may be used for any number of RPCs at once.
 func WithClusters(ctx context.Context, names ...string) context.Context {
 	return attempt.WithList(ctx, slices.Clone(names))
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // picker sends an attempt to its cluster. It is immutable: a change of any
-// cluster makes another one. A pick takes no lock and, if the child's pick is
-// used, allocates nothing of its own.
+// cluster makes another one. If the child's pick is used, a pick takes no lock and
+// allocates nothing of its own; if attempts are counted leanly, it takes the RPC's.
 type picker struct {
 	// first is for first attempts, which are nearly all there are: they look at no
 	// more than this, in one cache line.
@@ -211,6 +211,9 @@ func (p *picker) pickHeldBack(a *attempt.Attempt, info balancer.PickInfo, table 
 	}
 	if s.waits {
 		return balancer.PickResult{}, p.wait(a, table, start, s)
+	}
+	if p.config.nextCluster && !p.config.slots.Skip() {
+		a.UseSlotInVain(p.policy, position-1) // or it would be the next attempt's, too
 	}
 	if a.List() == nil && *s == (skips{}) && !p.config.failRequest && !a.Nested() {
 		return balancer.PickResult{}, p.sharedNoHost(a, start, info, s)

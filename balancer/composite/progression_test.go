@@ -18,6 +18,7 @@ import (
 // without it.
 func TestProgression(t *testing.T) {
 	last, again := map[string]any{"overflow": "USE_LAST_CLUSTER"}, map[string]any{"overflow": "ROUND_ROBIN"}
+	ownSlot := map[string]any{"skipClustersWithoutHosts": false}
 	for _, tc := range []struct {
 		name     string
 		servers  string
@@ -48,6 +49,9 @@ func TestProgression(t *testing.T) {
 		{name: "past the end, from the start", servers: "U U", attempts: 4, policy: again, byCount: "2/2", next: "2/2", code: codes.Unavailable},
 		{name: "past the end, from the start, over the first", servers: "D U U", attempts: 5, policy: again, byCount: "0/4/1", next: "0/3/2", code: codes.Unavailable},
 		{name: "not past the end, since the last has no host", servers: "U D", attempts: 4, policy: again, byCount: "2/0", next: "1/0", code: codes.Unavailable, parts: []string{"b skipped"}},
+
+		{name: "nothing is passed over", servers: "D U D OK", attempts: 4, policy: ownSlot, byCount: "0/1/0/1", next: "0/1/0/1"},
+		{name: "nothing is passed over, past the end", servers: "D U", attempts: 4, policy: map[string]any{"skipClustersWithoutHosts": false, "overflow": "ROUND_ROBIN"}, byCount: "0/2", next: "0/2", code: codes.Unavailable},
 
 		{name: "from a later attempt on", servers: "OK U OK", start: 2, byCount: "0/1/1", next: "0/1/1"},
 		{name: "a failover from a later attempt on", servers: "OK D U OK", start: 2, byCount: "0/0/2/1", next: "0/0/1/1"},
@@ -191,6 +195,7 @@ func TestProgressionOfNestedPolicies(t *testing.T) {
 		{name: "while one that counts attempts does not", servers: "U OK U OK", outer: "a N N", attempts: 3, counts: "1/0/0/1"},
 		{name: "both", servers: "D OK D U", outer: "a N N b", policy: next, inner: next, attempts: 4, counts: "0/1/0/1"},
 		{name: "the inner one's failover", servers: "OK U D U", outer: "N N b a", inner: next, attempts: 4, counts: "1/2/0/1"},
+		{name: "the inner one passes over nothing", servers: "U U D OK", outer: "N N", inner: map[string]any{"progression": "NEXT_CLUSTER", "skipClustersWithoutHosts": false}, attempts: 2, counts: "0/0/0/1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

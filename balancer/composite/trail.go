@@ -15,7 +15,8 @@ import (
 )
 
 // Trail tells what an RPC went through: its attempts, in the order in which they
-// began. Of more than 257 attempts it has the first and the last 256.
+// began. Of more than 257 attempts it has the first and the last 256. It is a plain
+// value, with all that it has: any number of goroutines may read it.
 type Trail struct{ Attempts []Attempt }
 
 // Attempt is one attempt of an RPC.
@@ -85,7 +86,7 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 //
 // The option is for the caller, and for interceptors before [DialOptions]. Nothing
 // is written on channels without them or with another policy, or if the RPC ended
-// before its first attempt. t must not be used by two RPCs at once.
+// before its first attempt, or if t is nil. t must not be used by two RPCs at once.
 func RecordTrail(t *Trail) grpc.CallOption { return recordTrail{trail: t} }
 
 type recordTrail struct {
@@ -100,7 +101,7 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, e
 	var trails []*Trail
 	watching := inspect.Watching() && !l.Recorded()
 	for _, opt := range opts {
-		if r, ok := opt.(recordTrail); ok {
+		if r, ok := opt.(recordTrail); ok && r.trail != nil {
 			trails = append(trails, r.trail)
 		}
 	}

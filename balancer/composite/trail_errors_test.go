@@ -139,6 +139,15 @@ func TestEndOfStreamIsBare(t *testing.T) {
 	}
 }
 
+// TestNoTrailWanted has nil for a trail: the RPC goes on without one.
+func TestNoTrailWanted(t *testing.T) {
+	t.Parallel()
+	cc := dial(t, testkit.Service{Clusters: testkit.Clusters(startAll(t, "a")...)})
+	for _, kind := range rpcKinds {
+		checkError(t, kind.call(testkit.Context(t), cc, composite.RecordTrail(nil)), codes.OK)
+	}
+}
+
 // TestHTMLPageInTrail checks that what a proxy sends instead of an answer stays on
 // one line.
 func TestHTMLPageInTrail(t *testing.T) {

@@ -25,10 +25,11 @@ import (
 // their own entries, or else that of the cluster they are in. On a channel with
 // another policy fallback is used.
 //
-// A server is verified by the name that its own cluster's credentials have for it
-// (tls.Config.ServerName), or else the name of the cluster's target. The credentials
-// may be used for any number of channels at once. An entry that is nil counts as
-// none, and later changes of byCluster have no effect.
+// A server is verified by the name that [google.golang.org/grpc.WithAuthority] gives,
+// also before that of an entry; or else by the name that its own cluster's credentials
+// have for it (tls.Config.ServerName); or else by that of the cluster's target. The
+// credentials may be used for any number of channels at once. An entry that is nil counts
+// as none, and later changes of byCluster have no effect.
 func NewTransportCredentials(byCluster map[string]credentials.TransportCredentials, fallback credentials.TransportCredentials) credentials.TransportCredentials {
 	entries := maps.Clone(byCluster)
 	maps.DeleteFunc(entries, func(_ string, creds credentials.TransportCredentials) bool { return creds == nil })

@@ -22,9 +22,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // command runs the command with arguments.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(testkit.Context(t), args, &out, &errs)
-	return code, out.String(), errs.String()
+	return testkit.Command(testkit.Context(t), run, args...)
 }
 
 func TestFailover(t *testing.T) {

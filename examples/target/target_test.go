@@ -22,9 +22,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 func command(ctx context.Context, t *testing.T, target string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Setenv("TARGET", target)
-	var out, errs bytes.Buffer
-	code = run(ctx, args, &out, &errs)
-	return code, out.String(), errs.String()
+	return testkit.Command(ctx, run, args...)
 }
 
 func TestOwnServers(t *testing.T) {

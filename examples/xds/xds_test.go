@@ -13,16 +13,9 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// command runs the command with arguments.
-func command(ctx context.Context, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = run(ctx, args, &out, &errs)
-	return code, out.String(), errs.String()
-}
-
 func TestRun(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := command(testkit.Context(t))
+	code, stdout, stderr := testkit.Command(testkit.Context(t), run)
 	if code != demo.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q: want %d and nothing, after:\n%s", code, stderr, demo.ExitOK, stdout)
 	}
@@ -40,7 +33,7 @@ func TestRun(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	if code, stdout, stderr := command(t.Context(), "-h"); code != demo.ExitOK || stdout != usage || stderr != "" {
+	if code, stdout, stderr := testkit.Command(t.Context(), run, "-h"); code != demo.ExitOK || stdout != usage || stderr != "" {
 		t.Errorf("exit code %d, stdout %q, stderr %q: want %d and the usage", code, stdout, stderr, demo.ExitOK)
 	}
 }
@@ -50,7 +43,7 @@ func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code, _, stderr := command(ctx); code != demo.ExitInterrupted {
+	if code, _, stderr := testkit.Command(ctx, run); code != demo.ExitInterrupted {
 		t.Errorf("exit code %d, stderr %q: want %d", code, stderr, demo.ExitInterrupted)
 	}
 }

@@ -189,7 +189,7 @@ func (a *Attempt) pick() {
 		a.flags.set(picked)
 	case a.depth == 0:
 		a.marked, a.none = false, false
-		a.forget(0)
+		a.forget(0, nil)
 		a.pathLen, a.picker, a.from, a.to = 0, nil, 0, 0
 		if m := a.more.Load(); m != nil {
 			m.said = said{}
@@ -198,20 +198,20 @@ func (a *Attempt) pick() {
 }
 
 // Discard says that the picker that asks is not going to use what its child has
-// picked: what the pickers inside have set no longer holds.
+// picked: what the pickers inside have set no longer holds, but where they found no host.
 func (a *Attempt) Discard() {
 	if a.marked {
-		a.forget(int(a.depth) + 1)
+		a.forget(int(a.depth)+1, a.uses().inVain())
 	}
 }
 
-// forget undoes what pickers have set, from a depth on.
-func (a *Attempt) forget(depth int) {
+// forget undoes what pickers have set, from a depth on, and leaves these uses.
+func (a *Attempt) forget(depth int, uses *use) {
 	if m := a.more.Load(); m != nil {
 		if depth < maxDepth {
 			clear(m.watchers[depth:])
 		}
-		m.uses.Store(nil) // an outer picker notes its own last
+		m.uses.Store(uses) // an outer picker notes its own last
 	}
 	if t := a.timeout.Load(); t != nil {
 		t.cancel()

@@ -6,8 +6,9 @@
 // and end, and stamps its number into the context of that attempt, which is
 // what a picker reads through [FromContext].
 //
-// The two are installed together, by [Interceptors]
-// and [StatsHandler]; one without the other counts nothing.
+// The two are installed together, by [Interceptors] and [StatsHandler]; one without the
+// other counts nothing. If the interceptors are Lean there is no handler: the picker
+// begins an attempt when it sees a new context, and learns of its end from gRPC's Done.
 //
 // What makes counting harder than counting stats.Begin events:
 //

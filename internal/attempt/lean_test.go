@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -263,6 +264,24 @@ func TestPicked(t *testing.T) {
 					t.Errorf("the attempt has %q: want %q", got, tc.want)
 				}
 			})
+		}
+	}
+}
+
+// TestLeanOutlivesRPC checks what is known of an attempt that ends without an error when
+// its RPC is over: a success, if the server has said something.
+func TestLeanOutlivesRPC(t *testing.T) {
+	for received, want := range map[bool]string{false: "1 none", true: "1 OK"} {
+		l := openLean(t, false)
+		ctx, _ := streamContexts(l, t)
+		a, o := pickFor(ctx, t), &observer{ledger: l}
+		a.Pick()
+		a.Observe(o, 1)
+		picked, _ := a.Picked(balancer.PickResult{}, nil)
+		_ = l.result(nil)
+		picked.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: received})
+		if got := strings.Join(o.told, " "); got != want {
+			t.Errorf("received %v: told %q, want %q", received, got, want)
 		}
 	}
 }

@@ -103,6 +103,19 @@ func TestNestedRPCInheritsNothing(t *testing.T) {
 	}
 }
 
+// TestValuesOfTheCaller has the values of a caller's context found in the attempt's,
+// whatever their keys are.
+func TestValuesOfTheCaller(t *testing.T) {
+	type key int
+	ctx := context.WithValue(context.Background(), key(0), "the caller's")
+	rpc, _, _ := open(ctx, channel(t), method, opener)
+	tr := newTrace(rpc, t)
+	tr.run("tag s; begin")
+	if got := FromContext(tr.current.attempt).Value(key(0)); got != "the caller's" {
+		t.Errorf("the value is %v", got)
+	}
+}
+
 // TestStartForNestedRPC checks that a start that is given inside an RPC holds
 // for the nested one, whatever the outer one had.
 func TestStartForNestedRPC(t *testing.T) {

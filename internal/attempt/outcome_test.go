@@ -121,23 +121,27 @@ func TestObserve(t *testing.T) {
 }
 
 // TestNoTimeLeft has an RPC end by its deadline, soon after an attempt has begun, or
-// late, and before it was sent or after.
+// late, and before it was sent or after; or by one that is not its own.
 func TestNoTimeLeft(t *testing.T) {
 	for _, tc := range []struct {
-		left time.Duration
+		left time.Duration // 0: there is no deadline
 		sent bool
 		want string
 	}{
 		{-time.Millisecond, false, "1 none"},
-		{leastTime - 1, false, "1 none"},
-		{leastTime, false, "1 DeadlineExceeded"},
+		{10*time.Millisecond - 1, false, "1 none"},
+		{10 * time.Millisecond, false, "1 DeadlineExceeded"},
 		{-time.Millisecond, true, "1 DeadlineExceeded"},
+		{0, false, "1 DeadlineExceeded"},
 	} {
 		t.Run(fmt.Sprintf("%v, sent %v", tc.left, tc.sent), func(t *testing.T) {
 			rpc, l, _ := open(context.Background(), channel(t), method, opener)
-			begin := time.Now()
-			stream, cancel := context.WithDeadline(rpc, begin.Add(tc.left))
-			defer cancel()
+			begin, stream := time.Now(), rpc
+			if tc.left != 0 {
+				var cancel context.CancelFunc
+				stream, cancel = context.WithDeadline(rpc, begin.Add(tc.left))
+				defer cancel()
+			}
 			h, o := StatsHandler(), &observer{ledger: l}
 			ctx := h.TagRPC(stream, &stats.RPCTagInfo{FullMethodName: method})
 			h.HandleRPC(ctx, &stats.Begin{Client: true, BeginTime: begin})

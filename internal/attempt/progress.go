@@ -11,8 +11,22 @@ import (
 type use struct {
 	policy any // nil for a host
 	slot   int
+	vain   bool // the slot has no host
 	host   *string
 	next   *use
+}
+
+// inVain are those of slots that have no host.
+func (u *use) inVain() *use {
+	for u != nil && !u.vain {
+		u = u.next
+	}
+	if u == nil {
+		return nil
+	}
+	kept := *u
+	kept.next = u.next.inVain()
+	return &kept
 }
 
 // used is what attempts have used: the last slot of each policy's list, since
@@ -106,6 +120,12 @@ func (a *Attempt) use(u *use) {
 // 0, and go on counting where the list starts over.
 func (a *Attempt) UseSlot(policy any, slot int) {
 	a.use(&use{policy: policy, slot: slot})
+}
+
+// UseSlotInVain notes that the attempt has come to a slot of a policy's list which has
+// no host, and goes to no other one.
+func (a *Attempt) UseSlotInVain(policy any, slot int) {
+	a.use(&use{policy: policy, slot: slot, vain: true})
 }
 
 // NextSlot is the slot after the last one of the policy's list that earlier

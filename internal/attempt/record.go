@@ -52,7 +52,7 @@ func (a *Attempt) HoldBack(h Held) {
 	}
 }
 
-// Route is what the pick passed over, for the same callers as Path.
+// Route is what the pick passed over, for the same callers as Cluster.
 func (a *Attempt) Route() Route {
 	r := Route{Picker: a.picker, Start: int(a.from), End: int(a.to), None: a.none}
 	if m := a.more.Load(); m != nil {

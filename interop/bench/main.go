@@ -72,8 +72,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	o := options{progress: progress}
-	flags.DurationVar(&o.duration, "duration", 3*time.Second, "how long each contender works at each workload")
-	flags.IntVar(&o.rounds, "rounds", 15, "in how many turns it does so")
+	flags.DurationVar(&o.duration, "duration", 4*time.Second, "how long each contender works at each workload")
+	flags.IntVar(&o.rounds, "rounds", 20, "in how many turns it does so")
 	pattern := flags.String("run", ".", "measure what this regular expression matches, of `WORKLOAD/CONTENDER`")
 	flags.BoolVar(&o.small, "small", false, "count fewer channels, clusters and endpoints")
 	var f files

@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/roundrobin"
-	expstats "google.golang.org/grpc/experimental/stats"
-	"google.golang.org/grpc/resolver"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -23,32 +21,6 @@ var updateExtra = extra{
 	columns:    []string{"p50-us", "x-child", "allocs"},
 	contenders: []string{child, ours},
 	run:        measureUpdate,
-}
-
-// mute is a connection that never comes about, and muteChannel a channel that has
-// no others, so that nothing but the policies' work is measured.
-type mute struct{ balancer.SubConn }
-
-func (mute) Connect()  {}
-func (mute) Shutdown() {}
-
-type muteChannel struct{ balancer.ClientConn }
-
-func (muteChannel) NewSubConn([]resolver.Address, balancer.NewSubConnOptions) (balancer.SubConn, error) {
-	return mute{}, nil
-}
-func (muteChannel) UpdateState(balancer.State)                {}
-func (muteChannel) ResolveNow(resolver.ResolveNowOptions)     {}
-func (muteChannel) Target() string                            { return "" }
-func (muteChannel) MetricsRecorder() expstats.MetricsRecorder { return nil }
-
-// endpoints are n of a cluster.
-func endpoints(cluster, n int) (s resolver.State) {
-	for i := range n {
-		addr := resolver.Address{Addr: fmt.Sprintf("10.%d.%d.%d:443", cluster, i/250, i%250)}
-		s.Endpoints = append(s.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{addr}})
-	}
-	return s
 }
 
 func measureUpdate(ctx context.Context, t *host, o options, s *site, names []string) [][]float64 {
@@ -78,9 +50,9 @@ func measureUpdate(ctx context.Context, t *host, o options, s *site, names []str
 }
 
 func updateChild(t *host, each int) rpc {
-	policy := balancer.Get(roundrobin.Name).Build(muteChannel{}, balancer.BuildOptions{})
+	policy := balancer.Get(roundrobin.Name).Build(testkit.MuteChannel{}, balancer.BuildOptions{})
 	t.Cleanup(policy.Close)
-	state := balancer.ClientConnState{ResolverState: endpoints(0, each)}
+	state := balancer.ClientConnState{ResolverState: testkit.ManyEndpoints(0, each)}
 	return func(context.Context) error { return policy.UpdateClientConnState(state) }
 }
 
@@ -91,18 +63,18 @@ func updateComposite(t *host, clusters, each int) rpc {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := builder.Build(muteChannel{}, balancer.BuildOptions{})
+	policy := builder.Build(testkit.MuteChannel{}, balancer.BuildOptions{})
 	t.Cleanup(policy.Close)
 	if err := policy.UpdateClientConnState(balancer.ClientConnState{BalancerConfig: config}); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range resolvers {
 		testkit.Eventually(t, "the resolver is built", func() bool { return r.Built() == 1 })
-		if err := r.UpdateState(endpoints(i, each)); err != nil {
+		if err := r.UpdateState(testkit.ManyEndpoints(i, each)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	state := endpoints(0, each)
+	state := testkit.ManyEndpoints(0, each)
 	return func(context.Context) error { return resolvers[0].UpdateState(state) }
 }
 

@@ -139,12 +139,12 @@ func (s scale) channels(t *host, d *dialer) (ccs []*grpc.ClientConn) {
 	case flat:
 		var all resolver.State
 		for i := range s.Clusters {
-			all.Endpoints = append(all.Endpoints, endpoints(i, s.Endpoints).Endpoints...)
+			all.Endpoints = append(all.Endpoints, testkit.ManyEndpoints(i, s.Endpoints).Endpoints...)
 		}
 		return []*grpc.ClientConn{dialState(t, d, all)}
 	case split:
 		for i := range s.Clusters {
-			ccs = append(ccs, dialState(t, d, endpoints(i, s.Endpoints)))
+			ccs = append(ccs, dialState(t, d, testkit.ManyEndpoints(i, s.Endpoints)))
 		}
 		return ccs
 	case bare:
@@ -176,7 +176,7 @@ func (s scale) composite(t *host, d *dialer) *grpc.ClientConn {
 		var resolvers []*testkit.Resolver
 		resolvers, list = resolverClusters(t, s.Clusters)
 		for i, r := range resolvers {
-			if err := r.UpdateState(endpoints(i, s.Endpoints)); err != nil {
+			if err := r.UpdateState(testkit.ManyEndpoints(i, s.Endpoints)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -31,6 +31,7 @@ type spec struct {
 
 // parseSpec reads a target.
 func parseSpec(u url.URL) (*spec, error) {
+	name := strings.TrimPrefix(u.Path, "/")
 	switch {
 	case u.User != nil:
 		return nil, wrong("user information", "must not be there")
@@ -38,10 +39,10 @@ func parseSpec(u url.URL) (*spec, error) {
 		return nil, wrong(fmt.Sprintf("%q", u.Opaque), "must come after three slashes")
 	case u.Fragment != "":
 		return nil, wrong("fragment", `must not be there; write a "#" as %23`)
-	case strings.TrimPrefix(u.Path, "/") == "":
-		return nil, wrong(fmt.Sprintf("name %q", u.Path), "must not be empty")
-	case !utf8.ValidString(u.Path):
-		return nil, wrong(fmt.Sprintf("name %q", u.Path), "must be valid UTF-8")
+	case name == "":
+		return nil, wrong(`name ""`, "must not be empty")
+	case !utf8.ValidString(name):
+		return nil, wrong(fmt.Sprintf("name %q", name), "must be valid UTF-8")
 	}
 	s := new(spec)
 	if err := s.parseQuery(u.RawQuery); err != nil {

@@ -36,9 +36,9 @@ var accepted = []struct{ name, input, target, policy string }{
 // with.
 var rejected = []struct{ name, input, want string }{
 	{"the scheme alone", "composite-xds:", `name "": must not be empty`},
-	{"no name", "composite-xds:///?clusters=a", `name "/": must not be empty`},
+	{"no name", "composite-xds:///?clusters=a", `name "": must not be empty`},
 	{"an authority and no name", "composite-xds://svc?clusters=a", `name "": must not be empty`},
-	{"a name that is no UTF-8", "composite-xds:///%ff?clusters=a", `name "/\xff": must be valid UTF-8`},
+	{"a name that is no UTF-8", "composite-xds:///%ff?clusters=a", `name "\xff": must be valid UTF-8`},
 	{"no slashes", "composite-xds:svc?clusters=a", `"svc": must come after three slashes`},
 	{"user", "composite-xds://me:secret@auth/svc?clusters=a", `user information: must not be there`},
 	{"fragment", "composite-xds:///svc?clusters=a#b", `fragment: must not be there; write a "#" as %23`},

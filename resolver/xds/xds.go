@@ -70,7 +70,7 @@
 //     any certificate of the right authority will do.
 //   - A cluster of xDS that is listed under two names must not be lazy: once it is
 //     subscribed to, gRPC's policy learns of it only with its next change.
-//   - With gRPC-Go v1.78 and v1.79 all this works, but a cluster that loses its
+//   - With gRPC-Go v1.79 all this works, but a cluster that loses its
 //     endpoints counts as a transient failure, and a route's cluster need not exist.
 //   - A service config that the program gives by
 //     [google.golang.org/grpc.WithDefaultServiceConfig] is not used.
@@ -115,8 +115,8 @@ func init() { resolver.Register(builder{}) }
 // NewBuilderForTesting returns a builder whose channels read this bootstrap config
 // instead of the one that the environment names, and share no xDS client with
 // others: for tests, which may so run in parallel. Pass it to
-// [google.golang.org/grpc.WithResolvers]. A bootstrap config that is wrong fails
-// the RPCs.
+// [google.golang.org/grpc.WithResolvers]. The error
+// is gRPC's own, which as of v1.85 is nil: a bootstrap config that is wrong fails the RPCs.
 func NewBuilderForTesting(bootstrap []byte) (resolver.Builder, error) {
 	inner, err := xds.NewXDSResolverWithConfigForTesting(bootstrap)
 	if err != nil {

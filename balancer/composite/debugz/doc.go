@@ -80,6 +80,6 @@
 //	attemptsOmitted*          from the middle
 //
 // Texts are cut to 256 bytes, and lists to 50 channels, 50 endpoints of a cluster, 4
-// addresses of an endpoint, 24 trails of a channel, 8 attempts of a trail and 8
-// skips of an attempt.
+// addresses of an endpoint, 24 trails of a channel (of which at most 8 are of RPCs that
+// failed on their only attempt), 8 attempts of a trail and 8 skips of an attempt.
 package debugz

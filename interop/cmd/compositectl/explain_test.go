@@ -105,13 +105,11 @@ all methods that no entry of methodConfig names
      │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
   attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
        → if no host: the attempt fails with UNAVAILABLE
-       (or earlier, if an attempt found no host and so used no slot)
      │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
   attempt 3 → no slot: the RPC ends with the status of the attempt before (overflow: FAIL)
-       (or earlier, if an attempt found no host and so used no slot)
 
   longest time, all clusters connected: 11.36s = 11s attempts + 360ms back-offs
-  worst case:                           33.36s = 30s attempts + 3s connecting + 360ms back-offs
+  worst case:                           14.36s = 11s attempts + 3s connecting + 360ms back-offs
 
 `},
 		{"the next cluster, Envoy's way", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","noHost":"FAIL_REQUEST","clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
 // roleEnv makes the test binary something that a test needs: a process that never
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 		<-time.After(time.Hour) // should all else fail
 		return
 	}
-	os.Exit(m.Run())
+	testkit.Main(m)
 }
 
 func endless() *exec.Cmd {

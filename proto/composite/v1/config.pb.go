@@ -301,11 +301,12 @@ type Cluster struct {
 	// resolver in gRPC's global registry. A registered scheme before the first
 	// colon wins ("unix:path" too), and any other text gets "dns:///" before it
 	// ("localhost:50051"). "scheme:/" with a scheme that is not registered is an
-	// error, and so are "xds:" and "composite:". Service configs that the
-	// resolver returns are ignored.
+	// error, and so are "xds:", "composite:" and "composite-xds:". Service
+	// configs that the resolver returns are ignored.
 	//
-	// If empty, the endpoints come from the channel's own resolver, provided
-	// that this is the only cluster without a target.
+	// If empty, the endpoints come from the channel's own resolver: those that
+	// it tagged with the cluster's name (package resolver/clusterattr), and, if
+	// this is the only cluster without a target, those without a tag too.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// The policies that pick among the cluster's endpoints, in order of
 	// preference; the first one that is registered is used, as everywhere in

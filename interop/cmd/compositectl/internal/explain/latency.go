@@ -39,7 +39,7 @@ func most(retry *svcconfig.RetryPolicy) int { return min(retry.MaxAttempts, plan
 // repeats tells whether an attempt can find no host, use no slot, and be followed by
 // another that starts where it did.
 func (p *policy) repeats(retry *svcconfig.RetryPolicy) bool {
-	return p.nextCluster && !p.failRequest && retry != nil && retry.Retryable(codes.Unavailable)
+	return p.nextCluster && p.slots.Skip() && !p.failRequest && retry != nil && retry.Retryable(codes.Unavailable)
 }
 
 // worst adds up what an RPC of the entry can take, if each attempt does what takes it

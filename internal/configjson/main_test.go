@@ -1,0 +1,9 @@
+package configjson_test
+
+import (
+	"testing"
+
+	"github.com/grpc-composite/grpc-composite/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
