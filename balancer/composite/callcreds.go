@@ -76,6 +76,10 @@ func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string)
 		}
 		token, err := creds.GetRequestMetadata(ctx, uri...)
 		if err != nil {
+			if over := ctx.Err(); over != nil {
+				// Without a status it would be UNAUTHENTICATED, which is not retried.
+				return nil, status.FromContextError(over).Err()
+			}
 			return nil, fmt.Errorf("composite: cluster %q: its call credentials: %w", cluster.Name, err)
 		}
 		return token, nil

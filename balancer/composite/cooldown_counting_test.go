@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestRefusedStreamsAndCooldown(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			raw, b := testkit.StartRaw(t, "raw", tc.raw...), testkit.Start(t, "b")
-			first, policy := breaking(t, raw.Target(), map[string]any{"consecutiveFailures": tc.failing, "time": aLongTime, "maxTime": aLongTime})
+			first, policy := breaking(t, raw.Addr, map[string]any{"consecutiveFailures": tc.failing, "time": aLongTime, "maxTime": aLongTime})
 			cc := dial(t, testkit.Service{Clusters: append([]testkit.Cluster{first}, testkit.Clusters(b)...), Attempts: 2}, fastReconnect())
 			for range tc.rpcs {
 				checkError(t, tc.call(testkit.Context(t), cc), codes.OK)
@@ -157,9 +158,46 @@ func TestAttemptThatOutlivesItsRPC(t *testing.T) {
 			if err := <-ended; (err != nil) != tc.rests {
 				t.Fatalf("the second attempt ends with %v", err)
 			}
+			testkit.Eventually(t, "the second attempt counts", func() bool { return countsOf(cc)["picks b 2"] == 1 })
 			wantResting(t, policy, tc.rests)
 		})
 	}
+}
+
+// TestRefusedAttemptThatOutlivesItsRPC has the stream that is left end by a refusal, which
+// gRPC-Go repeats: it is one attempt, and no failure.
+func TestRefusedAttemptThatOutlivesItsRPC(t *testing.T) {
+	t.Parallel()
+	a := testkit.Start(t, "a")
+	var streams atomic.Int32
+	release, called, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	raw := testkit.StartRawBackend(t, "b", func() (testkit.RawReply, bool) {
+		if streams.Add(1) > 1 {
+			return testkit.RawOK, true
+		}
+		close(called)
+		<-release
+		return testkit.RawRefuse, true
+	})
+	b, policy := breaking(t, raw.Addr, map[string]any{"consecutiveFailures": 1, "time": aLongTime, "maxTime": aLongTime})
+	b.Name = "b"
+	cc := dial(t, testkit.Service{Clusters: append(testkit.Clusters(a), b)}, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoker(ctx, method, req, reply, cc, opts...)
+			go func() { ended <- invoker(ctx, method, req, new(testpb.SimpleResponse), cc, opts...) }()
+			<-called
+			return err
+		}))
+	if got := call(t, cc); got != "a" {
+		t.Fatalf("answer from %s: want a", got)
+	}
+	close(release)
+	checkError(t, <-ended, codes.OK)
+	testkit.Eventually(t, "the second attempt counts", func() bool { return countsOf(cc)["picks b 2"] >= 1 })
+	if got := countsOf(cc)["picks b 2"]; got != 1 || streams.Load() != 2 {
+		t.Errorf("%d attempts were counted, on %d streams: want 1 on 2", got, streams.Load())
+	}
+	wantResting(t, policy, false)
 }
 
 // TestCooldownBetweenAttempts has a cluster that is listed twice and rests after

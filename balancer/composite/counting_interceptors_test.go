@@ -5,10 +5,13 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 
@@ -113,6 +116,7 @@ func TestStreamRetryInterceptor(t *testing.T) {
 	}{
 		{"after", after(2), healthy, "1/1", codes.OK},
 		{"before", before(2), healthy, "2/0", codes.Unavailable},
+		{"between dial options given twice", twiceAround(grpc.WithChainStreamInterceptor(retryingStreams(2))), healthy, "1/1", codes.OK},
 		{"after, past the end, where a stream cannot be opened", after(3), aborted, "1/1", codes.Aborted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,7 +174,92 @@ func TestHedgingInterceptor(t *testing.T) {
 	}
 }
 
-// calling is an interceptor that calls another channel first.
+// endings counts how often streams end for the interceptor that has it.
+type endings struct {
+	grpc.ClientStream
+	n *atomic.Int32
+}
+
+func (e endings) RecvMsg(m any) error {
+	err := e.ClientStream.RecvMsg(m)
+	if err != nil {
+		e.n.Add(1)
+	}
+	return err
+}
+
+// TestStreamEndsOnce has an interceptor after DialOptions see the end of a stream that has
+// had messages once, as on any channel, be the RPC retried or not.
+func TestStreamEndsOnce(t *testing.T) {
+	for _, servers := range []string{"OK", "U OK"} {
+		t.Run(servers, func(t *testing.T) {
+			t.Parallel()
+			var ends atomic.Int32
+			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(startScripted(t, servers)...), Attempts: 2}, grpc.WithChainStreamInterceptor(
+				func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+					s, err := streamer(ctx, desc, cc, method, opts...)
+					return endings{s, &ends}, err
+				}))
+			checkError(t, conversation(testkit.Context(t), cc), codes.OK)
+			if n := ends.Load(); n != 1 {
+				t.Errorf("the stream has ended %d times: want once", n)
+			}
+		})
+	}
+}
+
+// TestHedgesWithMethodsOfTheirOwn has an interceptor call two other methods at once in
+// place of the RPC's, which have to be picked for again. A stats handler derives contexts.
+func TestHedgesWithMethodsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	a := testkit.Start(t, "a")
+	policy := testkit.NewPolicy(t)
+	waiting := new(waitingPicker)
+	policy.OnUpdate = func(c *testkit.PolicyChild, s balancer.ClientConnState) error {
+		if waiting.picks.Load() > 0 {
+			return c.Connect(s)
+		}
+		c.ReportPicker(connectivity.Connecting, waiting)
+		return nil
+	}
+	r := testkit.NewResolver(t)
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: r.Target(), More: map[string]any{"childPolicy": policy.Config(), "attempts": 2, "connectTimeout": "20s"}}}},
+		grpc.WithStatsHandler(new(deriving)),
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, req, _ any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			hedges := make(chan error)
+			go func() {
+				hedges <- invoker(ctx, testpb.TestService_UnaryCall_FullMethodName, req, new(testpb.SimpleResponse), cc, opts...)
+			}()
+			go func() {
+				hedges <- invoker(ctx, testpb.TestService_EmptyCall_FullMethodName, new(testpb.Empty), new(testpb.Empty), cc, opts...)
+			}()
+			return errors.Join(<-hedges, <-hedges)
+		}))
+	cc.Connect()
+	testkit.Eventually(t, "the resolver is built", func() bool { return r.Built() == 1 })
+	if err := r.Update(a); err != nil {
+		t.Fatal(err)
+	}
+	err := make(chan error)
+	go func() {
+		err <- cc.Invoke(testkit.Context(t), "/grpc.testing.TestService/Canary", new(testpb.SimpleRequest), new(testpb.SimpleResponse))
+	}()
+	testkit.Eventually(t, "both hedges wait", func() bool { return waiting.picks.Load() >= 2 })
+	if err := r.Update(a); err != nil {
+		t.Error(err)
+	}
+	checkError(t, <-err, codes.OK)
+}
+
+// waitingPicker has all picks wait, and counts them.
+type waitingPicker struct{ picks atomic.Int32 }
+
+func (p *waitingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+	p.picks.Add(1)
+	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+}
+
+// calling an interceptor that calls another channel first.
 func calling(other *grpc.ClientConn) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if err := unaryRPC(ctx, other); err != nil {

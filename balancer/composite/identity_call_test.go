@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -223,6 +224,28 @@ func TestFailingTokenSource(t *testing.T) {
 				wantSeen(t, "authorization", backends, "", "[g]")
 			})
 		}
+	}
+}
+
+// TestTokenSourceThatHangs has an attempt end by its time while its token is asked for:
+// the next one goes on.
+func TestTokenSourceThatHangs(t *testing.T) {
+	for _, way := range callOptions {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			backends := startAll(t, "a", "b")
+			stuck := &token{value: "late", hold: make(chan struct{})}
+			dialOpts, callOpts := way.give(composite.NewPerRPCCredentials(callByCluster{"a": stuck}))
+			cc := dial(t, goingOn(timed(cutAfter, patient(backends)...)...), dialOpts...)
+			trail, err := record(testkit.Context(t), t, cc, unaryRPC, callOpts...)
+			checkError(t, err, codes.OK)
+			if got := story(trail); got != "1 a DeadlineExceeded unsent; 2 b OK committed" || !strings.Contains(trail.Attempts[0].Message, "took longer than its attemptTimeout") {
+				t.Errorf("trail %v: want an attempt on a that took too long, and one on b", trail)
+			}
+			ctx, cancel := context.WithTimeout(testkit.Context(t), cutAfter/2)
+			defer cancel()
+			checkError(t, unaryRPC(ctx, cc, callOpts...), codes.DeadlineExceeded)
+		})
 	}
 }
 

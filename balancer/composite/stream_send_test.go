@@ -1,12 +1,19 @@
 package composite_test
 
 import (
+	"context"
+	"errors"
 	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -73,6 +80,66 @@ func TestRetryThatFailsWhileItSends(t *testing.T) {
 				close(sent)
 				checkError(t, call(stream), tc.code, "scripted", "attempt 2 b")
 				checkStory(t, trail, "1 a Unavailable; 2 b "+tc.code.String(), a, b)
+			})
+		}
+	}
+}
+
+// slowSender is a stats handler that holds up each attempt but the first ones between its
+// header and its message, so that gRPC-Go is likely to notice a failure as it sends.
+type slowSender struct {
+	quick int32 // this many attempts are not held up
+	sent  *atomic.Int32
+}
+
+func (slowSender) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (s slowSender) HandleRPC(_ context.Context, event stats.RPCStats) {
+	if _, ok := event.(*stats.OutHeader); ok && s.sent.Add(1) > s.quick {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (slowSender) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (slowSender) HandleConn(context.Context, stats.ConnStats) {}
+
+// TestFailureThatSendingNotices has an attempt fail between its header and its message. The
+// RPC's error is a status, of which the trail tells the same, and never io.EOF.
+func TestFailureThatSendingNotices(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		servers   string // X resets its streams
+		quick     int32
+		retryable []string
+	}{
+		{"the only attempt", "X", 0, nil},
+		{"all attempts", "X X", 0, []string{"UNAVAILABLE", "INTERNAL"}},
+		{"the last attempt, whose code is not retried", "U X", 1, []string{"UNAVAILABLE"}},
+	} {
+		for _, kind := range []struct {
+			name string
+			call rpc
+		}{{"unary", unaryRPC}, {"server streaming", download}} {
+			t.Run(tc.name+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				var clusters []testkit.Cluster
+				for i, word := range strings.Fields(tc.servers) {
+					name := string(rune('a' + i))
+					if word == "X" {
+						clusters = append(clusters, testkit.Cluster{Name: name, Target: testkit.StartRaw(t, name, testkit.RawReset).Target()})
+						continue
+					}
+					b := testkit.Start(t, name)
+					b.Script(testkit.U)
+					clusters = append(clusters, testkit.Cluster{Name: name, Target: b.Target()})
+				}
+				cc := dial(t, testkit.Service{Clusters: clusters, Attempts: len(clusters), Retryable: tc.retryable}, grpc.WithStatsHandler(slowSender{tc.quick, new(atomic.Int32)}))
+				trail, err := record(testkit.Context(t), t, cc, kind.call)
+				last := trail.Attempts[len(trail.Attempts)-1]
+				if code := status.Code(err); errors.Is(err, io.EOF) || code == codes.OK || last.Code != code {
+					t.Errorf("error %v, and the last attempt ended with %v: want the same code, and not io.EOF", err, last.Code)
+				}
 			})
 		}
 	}

@@ -131,25 +131,6 @@ func TestTrailOfHedges(t *testing.T) {
 	}
 }
 
-// TestDialOptionsTwice checks that an error gets its trail once, and that all who
-// want the trail get it, if dial options were given twice.
-func TestDialOptionsTwice(t *testing.T) {
-	for _, kind := range trailKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			backends := startScripted(t, "U U")
-			cc := dial(t, testkit.Service{Clusters: testkit.Clusters(backends...), Attempts: 2}, composite.DialOptions()...)
-			var other composite.Trail
-			trail, err := record(testkit.Context(t), t, cc, kind.call, composite.RecordTrail(&other))
-			checkStory(t, trail, "1 a Unavailable; 2 b Unavailable", backends...)
-			checkStory(t, other, "1 a Unavailable; 2 b Unavailable", backends...)
-			if n := strings.Count(err.Error(), "attempt 1 a"); n != 1 {
-				t.Errorf("error %q has the trail %d times", err, n)
-			}
-		})
-	}
-}
-
 // TestNoTrail checks that channels which lack the policy or DialOptions have no
 // trails, and errors as gRPC-Go makes them.
 func TestNoTrail(t *testing.T) {

@@ -81,6 +81,7 @@ const (
 	picked    attemptFlag = 1 << iota // a picker was asked
 	counting                          // the policy counts the attempt
 	committed                         // a response header came
+	late                              // its RPC had no time left when a picker was asked
 )
 
 // more is what pickers say of few attempts. It is apart so that the others are

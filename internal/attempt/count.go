@@ -46,20 +46,6 @@ func (a *Attempt) countLocked() {
 	}
 }
 
-// countLatest counts the latest attempts of all streams, as no others follow.
-func (l *Ledger) countLatest() {
-	if !l.flags.has(counts) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for a := l.heads; a != nil; a = a.sibling {
-		if a.ended != nil {
-			a.countLocked()
-		}
-	}
-}
-
 // timedOutLocked tells whether the attempt failed because its time was over. The
 // caller holds ledger.mu.
 func (a *Attempt) timedOutLocked() bool {

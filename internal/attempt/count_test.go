@@ -32,7 +32,7 @@ func (c *counter) Count(a *Attempt, timedOut bool) {
 //	count     the pick's Counter counts
 //	none      the pick gives no connection
 //	header    the response begins
-//	result    the RPC ends
+//	result    the RPC ends, and so does the stream
 //	told      puts a bar after what was counted until then
 func TestCounter(t *testing.T) {
 	for _, tc := range []struct{ name, steps, want string }{
@@ -50,34 +50,42 @@ func TestCounter(t *testing.T) {
 		{"never picked for", "tag s; begin; result", ""},
 		{"a stream after another", "tag s; begin; pick; count; end UNAVAILABLE; close; told; tag u; told; begin; pick; count; end; result", "| 1 | 2"},
 		{"streams at once, one of which outlives the RPC", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; close; end CANCELLED", "2 | 1"},
-		{"one that outlives the RPC, and that nobody cancels", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; end UNAVAILABLE; told; tag s; begin; pick; count; end", "2 | 1 | 3"},
+		{"one that outlives the RPC, and that nobody cancels", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; end UNAVAILABLE; told; tag s; begin; told; pick; count; end; told; close", "2 | | 1 | | 3"},
+		{"one that outlives the RPC, and that nobody repeats", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; on s; end UNAVAILABLE; told; close", "2 | 1"},
+		{"one that outlives the RPC is repeated", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; on s; end UNAVAILABLE; tag s; begin transparent; told; pick; count; end; close", "2 | 1"},
 		{"one that outlives the RPC is picked for when that is over", "tag s; begin; result; pick; count; end UNAVAILABLE", "1"},
 		{"the RPC ends more than once", "tag s; begin; pick; count; end; result; result", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rpc, l, _ := open(context.Background(), channel(t), method, opener)
-			tr, c := newTrace(rpc, t), &counter{}
-			for step := range strings.SplitSeq(tc.steps, "; ") {
-				switch verb, arg, _ := strings.Cut(step, " "); verb {
-				case "count":
-					a := FromContext(tr.current.attempt)
-					a.WillCount()
-					a.PassOver(c, 0, 0)
-				case "none":
-					FromContext(tr.current.attempt).PickNone()
-				case "header":
-					StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
-				case "result":
-					_ = l.result(failure(arg))
-				case "told":
-					c.told = append(c.told, "|")
-				default:
-					tr.step(step)
+			synctest.Test(t, func(t *testing.T) {
+				rpc, l, _ := open(context.Background(), channel(t), method, opener)
+				tr, c := newTrace(rpc, t), &counter{}
+				for step := range strings.SplitSeq(tc.steps, "; ") {
+					switch verb, arg, _ := strings.Cut(step, " "); verb {
+					case "count":
+						a := FromContext(tr.current.attempt)
+						a.WillCount()
+						a.PassOver(c, 0, 0)
+					case "none":
+						FromContext(tr.current.attempt).PickNone()
+					case "header":
+						StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
+					case "close", "result":
+						tr.step("close")
+						synctest.Wait()
+						if verb == "result" {
+							_ = l.result(failure(arg))
+						}
+					case "told":
+						c.told = append(c.told, "|")
+					default:
+						tr.step(step)
+					}
 				}
-			}
-			if got := strings.Join(c.told, " "); got != tc.want {
-				t.Errorf("counted %q: want %q", got, tc.want)
-			}
+				if got := strings.Join(c.told, " "); got != tc.want {
+					t.Errorf("counted %q: want %q", got, tc.want)
+				}
+			})
 		})
 	}
 }
@@ -92,11 +100,11 @@ func TestCountOfLateHeader(t *testing.T) {
 		ta.attempt.PassOver(c, 0, 0)
 		ta.run("100ms; header")
 		StatsHandler().HandleRPC(ta.attempt, &stats.End{Client: true, Error: status.FromContextError(ta.attempt.Err()).Err()})
+		ta.run("cancel")
 		_ = ta.ledger.result(failure("DEADLINE_EXCEEDED"))
 		if got, want := strings.Join(c.told, " "), "1 late"; got != want {
 			t.Errorf("counted %q: want %q", got, want)
 		}
-		ta.run("cancel")
 	})
 }
 

@@ -77,40 +77,51 @@ type Interceptors Hooks
 // Unary returns an interceptor that opens a ledger for each unary RPC.
 func (i *Interceptors) Unary() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		ctx, l := i.open(ctx, cc, method, opts)
+		ctx, l, found := i.open(ctx, cc, method, opts)
 		opts, err := i.start(l, opts)
 		if err != nil {
 			return err
 		}
-		return l.result(invoker(ctx, method, req, reply, cc, opts...))
+		if found {
+			return invoker(ctx, method, req, reply, cc, opts...)
+		}
+		err = invoker(ctx, method, req, reply, cc, opts...)
+		if errors.Is(err, io.EOF) && l.Retried() {
+			err = l.unreported(err)
+		}
+		return l.result(err)
 	}
 }
 
 // Stream returns an interceptor that opens a ledger for each streaming RPC.
 func (i *Interceptors) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		ctx, l := i.open(ctx, cc, method, opts)
+		ctx, l, found := i.open(ctx, cc, method, opts)
 		opts, err := i.start(l, opts)
 		if err != nil {
 			return nil, err
 		}
 		s, err := streamer(ctx, desc, cc, method, opts...)
-		if err != nil {
+		switch {
+		case found && err == nil:
+			return &secondStream{s, l}, nil
+		case found:
+			return nil, err
+		case err != nil:
 			return nil, l.result(err)
 		}
-		return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams}, nil
+		return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams, oneRequest: !desc.ClientStreams}, nil
 	}
 }
 
-func (i *Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (context.Context, *Ledger) {
+// open opens a ledger, or finds the one that other interceptors of the RPC have opened:
+// they are those that end it.
+func (i *Interceptors) open(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) (_ context.Context, _ *Ledger, found bool) {
 	ctx, l, found := open(ctx, cc, method, i)
-	if found {
-		return ctx, l // options were given twice
-	}
-	if i.Lean {
+	if !found && i.Lean {
 		l.lean, l.failFast = true, failFastOption(opts)
 	}
-	return ctx, l
+	return ctx, l, found
 }
 
 func (i *Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
@@ -120,11 +131,28 @@ func (i *Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOpti
 	return i.Started(l, opts)
 }
 
+// secondStream is for interceptors that have found a ledger: their stats handler counts
+// the messages of an attempt as well.
+type secondStream struct {
+	grpc.ClientStream
+	ledger *Ledger
+}
+
+func (s *secondStream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
+	if err == nil {
+		s.ledger.messages.Add(1)
+	}
+	return err
+}
+
 // stream sees how a streaming RPC ends, and what its client has sent.
 type stream struct {
 	grpc.ClientStream
-	ledger   *Ledger
-	oneReply bool // the RPC is over when a message was received
+	ledger     *Ledger
+	oneReply   bool // the RPC is over when a message was received
+	oneRequest bool
+	received   bool // a message
 }
 
 func (s *stream) SendMsg(m any) error {
@@ -134,6 +162,9 @@ func (s *stream) SendMsg(m any) error {
 		s.ledger.messages.Add(1)
 		return nil
 	case errors.Is(err, io.EOF):
+		if s.oneRequest {
+			return nil // callers take any error for the RPC's, which RecvMsg has
+		}
 		if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when no retries are left
 			// Nobody has to receive any more.
 			s.ledger.finish(err)
@@ -153,17 +184,35 @@ func (s *stream) CloseSend() error {
 
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if errors.Is(err, io.EOF) && s.ledger.Retried() {
+	if errors.Is(err, io.EOF) && !s.received && s.ledger.Retried() {
 		// gRPC-Go ends the RPC with io.EOF, whatever its status, if a retry fails
-		// while it sends again what was sent before. The stream itself knows.
+		// while it sends again what was sent before. The stream itself knows. After a
+		// message there is no retry.
 		if err = s.ClientStream.RecvMsg(m); err != io.EOF { //nolint:errorlint // the word for success is io.EOF itself
 			s.ledger.takeBack(FromContext(s.Context()))
 		}
 	}
 	if err == nil && !s.oneReply {
+		s.received = true
 		return nil
 	}
 	return s.ledger.result(err)
+}
+
+// unreported ends a unary RPC whose last attempt has failed while gRPC-Go sent its
+// message again, of which it tells no more than io.EOF, and returns an error that is a
+// status.
+func (l *Ledger) unreported(err error) error {
+	code, oneOf := codes.Unknown, []codes.Code(nil)
+	if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when no retries are left
+		code, oneOf = l.onlyRetryableCode(), l.retryableCodes()
+	}
+	l.conclude(oneOf)
+	l.mu.Lock()
+	latest := l.heads
+	l.mu.Unlock()
+	l.takeBack(latest)
+	return status.Error(code, notReported)
 }
 
 // isReplacement tells whether gRPC-Go made err in place of the picker's error

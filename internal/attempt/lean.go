@@ -19,8 +19,9 @@ import (
 //
 // The events that a stats handler would have got have no times.
 var (
-	leanBegin = &stats.Begin{Client: true}
-	leanEnd   = &stats.End{Client: true}
+	leanBegin  = &stats.Begin{Client: true}
+	leanOpened = &stats.OutHeader{Client: true}
+	leanEnd    = &stats.End{Client: true}
 )
 
 // ForPicker returns the attempt that a picker of a channel is asked for, by the
@@ -109,6 +110,9 @@ func (a *Attempt) Picked(result balancer.PickResult, err error) (balancer.PickRe
 	done := result.Done
 	result.Done = func(info balancer.DoneInfo) {
 		if info.Err != nil || info.BytesSent || info.BytesReceived {
+			if info.BytesSent {
+				a.opened.Store(leanOpened)
+			}
 			if info.BytesReceived && a.ledger.flags.has(over) {
 				a.flags.set(committed)
 			}

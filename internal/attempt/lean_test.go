@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -188,6 +190,28 @@ func TestForCredentials(t *testing.T) {
 	}
 }
 
+// TestMethodsOfHedges has an interceptor run several streams at once, each of a method of
+// its own. Contexts that are derived from their attempts' are theirs.
+func TestMethodsOfHedges(t *testing.T) {
+	rpc, l, _ := open(context.Background(), channel(t), method, opener)
+	attempts := make(map[string]*Attempt)
+	for i := range 2 * maxMethods {
+		stream, _ := streamContexts(rpc, t)
+		name := fmt.Sprintf("/a/method%d", i)
+		attempts[name] = l.tag(stream, name, true)
+		attempts[name].Pick()
+	}
+	for i := range 2 * maxMethods {
+		name := fmt.Sprintf("/a/method%d", i)
+		derived, cancel := context.WithCancel(attempts[name])
+		defer cancel()
+		got, _ := ForCredentials(credentials.NewContextWithRequestInfo(derived, credentials.RequestInfo{Method: name}))
+		if want := i >= maxMethods; (got == attempts[name]) != want {
+			t.Errorf("%s: attempt %v, want its own: %v (the latest %d methods are remembered)", name, got, want, maxMethods)
+		}
+	}
+}
+
 // uncomparable is a context as a stats handler may make one.
 type uncomparable struct {
 	context.Context
@@ -272,17 +296,54 @@ func TestPicked(t *testing.T) {
 // its RPC is over: a success, if the server has said something.
 func TestLeanOutlivesRPC(t *testing.T) {
 	for received, want := range map[bool]string{false: "1 none", true: "1 OK"} {
-		l := openLean(t, false)
-		ctx, _ := streamContexts(l, t)
-		a, o := pickFor(ctx, t), &observer{ledger: l}
-		a.Pick()
-		a.Observe(o, 1)
-		picked, _ := a.Picked(balancer.PickResult{}, nil)
-		_ = l.result(nil)
-		picked.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: received})
-		if got := strings.Join(o.told, " "); got != want {
-			t.Errorf("received %v: told %q, want %q", received, got, want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			l := openLean(t, false)
+			ctx, cancel := context.WithCancel(l)
+			a, o := pickFor(ctx, t), &observer{ledger: l}
+			a.Pick()
+			a.Observe(o, 1)
+			picked, _ := a.Picked(balancer.PickResult{}, nil)
+			_ = l.result(nil)
+			picked.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: received})
+			cancel()
+			synctest.Wait()
+			if got := strings.Join(o.told, " "); got != want {
+				t.Errorf("received %v: told %q, want %q", received, got, want)
+			}
+		})
+	}
+}
+
+// TestLeanWithoutTime has an RPC end by its deadline, before an attempt was sent or after
+// that, and soon after a picker was asked or later.
+func TestLeanWithoutTime(t *testing.T) {
+	for _, tc := range []struct {
+		left time.Duration // 0: there is no deadline
+		sent bool
+		want string
+	}{
+		{10*time.Millisecond - 1, false, "1 none"},
+		{10 * time.Millisecond, false, "1 DeadlineExceeded"},
+		{10*time.Millisecond - 1, true, "1 DeadlineExceeded"},
+		{0, false, "1 DeadlineExceeded"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := openLean(t, false)
+			ctx, cancel := context.WithCancel(l)
+			if tc.left > 0 {
+				ctx, cancel = context.WithTimeout(l, tc.left)
+			}
+			a, o := pickFor(ctx, t), &observer{ledger: l}
+			a.Pick()
+			a.Observe(o, 1)
+			picked, _ := a.Picked(balancer.PickResult{}, nil)
+			picked.Done(balancer.DoneInfo{Err: failure("DEADLINE_EXCEEDED"), BytesSent: tc.sent})
+			cancel()
+			_ = l.result(failure("DEADLINE_EXCEEDED"))
+			if got := strings.Join(o.told, " "); got != tc.want {
+				t.Errorf("%v, sent %v: told %q, want %q", tc.left, tc.sent, got, tc.want)
+			}
+		})
 	}
 }
 

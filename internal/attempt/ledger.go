@@ -30,6 +30,14 @@ const (
 // stream that runs at once, and an interceptor that hedges runs no more.
 const maxEnded = 64
 
+// maxMethods is how many methods a ledger remembers that an interceptor has put in place
+// of the RPC's own.
+const maxMethods = 16
+
+// maxSilent is how many streams that are over a ledger keeps in mind because it is not
+// known how their last attempts have ended.
+const maxSilent = 64
+
 // Ledger numbers the attempts of one RPC, as an interceptor sees an RPC: all
 // streams that are opened below that interceptor share it. It is the context of
 // the RPC and its methods are safe for concurrent use.
@@ -45,8 +53,8 @@ type Ledger struct {
 
 	cc      *grpc.ClientConn
 	method  string
-	special *special      // nil for most
-	by      *Interceptors // that opened it
+	special atomic.Pointer[special] // nil for most
+	by      *Interceptors           // that opened it
 
 	messages atomic.Int64 // that the client has sent on its stream
 	flags    flags[ledgerFlag]
@@ -83,8 +91,8 @@ type rare struct {
 	// ended are the errors that pickers ended streams of the RPC with, the
 	// latest maxEnded of them. gRPC may not let their codes through.
 	ended []error
-	// method is that of the latest attempt, if it is not the ledger's.
-	method string
+	// methods are those of attempts that are not the ledger's, the latest maxMethods of them.
+	methods []string
 	// expired is the last attempt whose time was over.
 	expired *Attempt
 	used    used       // by attempts that are over, or followed by another one
@@ -101,28 +109,23 @@ func (l *Ledger) rareLocked() *rare {
 	return l.rare
 }
 
-// open returns the context and the ledger for an RPC on cc: a new ledger, or the
-// one that ctx already carries if other interceptors of the same RPC opened it,
-// since dial options may have been given twice, which found tells. If the same ones
-// did, the RPC is another, which an interceptor makes on the way. Of a new ledger most
-// is not read: its memory is still on its way to the processor.
+// open returns the context and the ledger for an RPC on cc: a new ledger, or the one
+// that ctx already carries if other interceptors of the channel opened it, which found
+// tells: dial options were given twice, and the RPC is the same, or one of several that an
+// interceptor between makes of it. If the same interceptors did, the RPC is another, which
+// an interceptor makes on the way. Of a new ledger most is not read: its memory is still
+// on its way to the processor.
 func open(ctx context.Context, cc *grpc.ClientConn, method string, by *Interceptors) (_ context.Context, _ *Ledger, found bool) {
 	l := &Ledger{Context: ctx, cc: cc, method: method, by: by, next: 1}
 	switch outer := ctx.Value(openKey).(type) {
 	case *Ledger:
-		if outer.by != by && outer.cc == cc && outer.method == method && outer.unused() {
+		if outer.by != by && outer.cc == cc {
 			return ctx, outer, true
 		}
 	case *request:
 		l.ask(outer)
 	}
 	return l, l, false
-}
-
-func (l *Ledger) unused() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.firstUsed
 }
 
 // Value hides what belongs to the channels outside this RPC: their attempts, and
@@ -143,7 +146,7 @@ func (l *Ledger) calls(method string) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rare != nil && l.rare.method == method
+	return l.rare != nil && slices.Contains(l.rare.methods, method)
 }
 
 // tag makes the attempt of a method of which ctx is the context. It has no number until
@@ -160,7 +163,7 @@ func (l *Ledger) tag(ctx context.Context, method string, failFast bool) *Attempt
 // it; so it is with beginLocked and endLocked.
 func (l *Ledger) tagLocked(ctx context.Context, method string, failFast bool) (_ *Attempt, tell []func()) {
 	if method != l.method {
-		l.rareLocked().method = method
+		l.rareLocked().noteMethod(method)
 	}
 	a := &l.first
 	if l.firstUsed {
@@ -188,23 +191,24 @@ func (l *Ledger) tagLocked(ctx context.Context, method string, failFast bool) (_
 // list grow, and what became of their last attempts is settled. The caller holds
 // l.mu, and calls what it gets when it has let go of it.
 func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) {
+	silent := 0
 	for link := &l.heads; *link != nil; {
 		head := *link
 		switch {
 		case head.stream == stream:
 			found = head
 			*link = head.sibling
-		case isClosed(head.stream) && (head.settled || !head.observed() || head.ended != nil && head.outcome != nil):
-			if head.outcome != nil {
-				tell = appendCall(tell, head.settle(head.verdictLocked()))
+		case !isClosed(head.stream), head.ended == nil && !head.settled && head.observed():
+			link = &head.sibling
+		case !head.settled && head.observed() && head.outcome == nil && head.silentOutcomeLocked() == nil && silent < maxSilent:
+			silent++ // the RPC's own result may tell
+			link = &head.sibling
+		default:
+			if head.ended != nil {
+				tell = appendCall(tell, l.closedLocked(head))
 			}
 			l.useSlotsLocked(head)
-			if head.ended != nil {
-				head.countLocked()
-			}
 			*link = head.sibling
-		default:
-			link = &head.sibling
 		}
 	}
 	return found, tell
@@ -270,6 +274,17 @@ func (l *Ledger) beginLocked(a *Attempt, e *stats.Begin) (tell func()) {
 	return tell
 }
 
+// noteMethod notes that an attempt calls another method than the RPC's own.
+func (r *rare) noteMethod(method string) {
+	if slices.Contains(r.methods, method) {
+		return
+	}
+	if len(r.methods) == maxMethods {
+		r.methods = slices.Delete(r.methods, 0, 1)
+	}
+	r.methods = append(r.methods, method)
+}
+
 // historyLocked is what an attempt that begins now knows of those before it, of which
 // there is one. The caller holds l.mu.
 func (l *Ledger) historyLocked() *history {
@@ -318,17 +333,18 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 			l.rareLocked().expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
-		if isClosed(a.stream) || l.flags.has(over) {
-			tell = a.settle(a.verdictLocked()) // no other follows, or not for this RPC
+		if isClosed(a.stream) {
+			tell = a.settle(a.verdictLocked()) // no other follows
 		}
-	} else if l.flags.has(over) {
-		tell = a.settle(a.silentOutcomeLocked())
 	}
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome
 	}
-	if isClosed(a.stream) || l.flags.has(over) {
+	switch {
+	case isClosed(a.stream):
 		a.countLocked()
+	case l.flags.has(over) && l.flags.has(counts|observed):
+		l.awaitClose(a)
 	}
 	return tell
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -175,6 +176,35 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 	tr.run("on open; end UNAVAILABLE; tag open; begin transparent")
 	if got := FromContext(tr.current.attempt).Number(); got != 1 {
 		t.Errorf("the transparent retry of attempt 1 is attempt %d", got)
+	}
+}
+
+// TestStreamsThatSucceed has an interceptor make one stream after another within an RPC.
+// How they have ended is told with the next one, as far as it is known, and the ledger
+// keeps few of the others in mind.
+func TestStreamsThatSucceed(t *testing.T) {
+	for _, header := range []bool{false, true} {
+		rpc, l, _ := open(context.Background(), channel(t), method, opener)
+		tr, o := newTrace(rpc, t), &observer{ledger: l}
+		for i := range 1000 {
+			tr.run(fmt.Sprintf("tag s%d; begin; pick", i))
+			FromContext(tr.current.attempt).Observe(o, uint64(i))
+			if header {
+				StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
+			}
+			tr.run("end; close")
+		}
+		heads := 0
+		for a := l.heads; a != nil; a = a.sibling {
+			heads++
+		}
+		wantHeads, word := maxSilent+1, "none"
+		if header {
+			wantHeads, word = 1, "OK"
+		}
+		if heads != wantHeads || len(o.told) != 1000-heads || !strings.HasSuffix(o.told[0], word) {
+			t.Errorf("header %v: the ledger keeps %d streams, and has told of %d, first %q: want %d, and the others, %s", header, heads, len(o.told), o.told[0], wantHeads, word)
+		}
 	}
 }
 

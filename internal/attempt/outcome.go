@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -37,6 +38,11 @@ func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
 		a.mark().watchers[a.depth] = watcher{o, token}
 		a.ledger.flags.set(observed)
+		if a.ledger.lean { // of which it is not known when it began
+			if end, ok := a.Deadline(); ok && time.Until(end) < leastTime {
+				a.flags.set(late)
+			}
+		}
 	}
 }
 
@@ -72,9 +78,8 @@ func (a *Attempt) settle(oneOf []codes.Code) func() {
 // finish settles the attempts that no other follows, as is known only now. What
 // ended without an error has the RPC's own result.
 func (l *Ledger) finish(err error) {
-	l.flags.set(over)
-	l.countLatest()
 	if !l.flags.has(observed) {
+		l.conclude(nil)
 		return
 	}
 	var result []codes.Code
@@ -86,19 +91,64 @@ func (l *Ledger) finish(err error) {
 	default: // an error of an interceptor's own is no attempt's
 		result = []codes.Code{codes.OK}
 	}
+	l.conclude(result)
+}
+
+// conclude ends the RPC. Result is what those attempts come to that have ended without an
+// error. Of one whose stream is still open more may follow.
+func (l *Ledger) conclude(result []codes.Code) {
+	l.flags.set(over)
+	if !l.flags.has(counts | observed) {
+		return
+	}
 	var tell []func()
 	l.mu.Lock()
 	for a := l.heads; a != nil; a = a.sibling {
 		switch {
 		case a.ended == nil:
-		case a.outcome != nil:
+			continue
+		case a.outcome == nil:
+			tell = appendCall(tell, a.settle(result))
+		case isClosed(a.stream):
 			tell = appendCall(tell, a.settle(a.verdictLocked()))
 		default:
-			tell = appendCall(tell, a.settle(result))
+			l.awaitClose(a)
+			continue
 		}
+		a.countLocked()
 	}
 	l.mu.Unlock()
 	call(tell)
+}
+
+// awaitClose settles an attempt that has ended when its RPC was over, or as good as over,
+// and counts it, as soon as its stream is closed, unless another one has followed by then.
+func (l *Ledger) awaitClose(a *Attempt) {
+	context.AfterFunc(a.Context, func() {
+		l.mu.Lock()
+		tell := l.closedLocked(a)
+		l.mu.Unlock()
+		if tell != nil {
+			tell()
+		}
+	})
+}
+
+// closedLocked is the end of an attempt's stream. The caller holds l.mu, and calls what it
+// gets when it has let go of it.
+func (l *Ledger) closedLocked(a *Attempt) (tell func()) {
+	latest := l.heads
+	for latest != nil && latest != a {
+		latest = latest.sibling
+	}
+	if latest == nil {
+		return nil
+	}
+	a.countLocked()
+	if a.outcome != nil {
+		return a.settle(a.verdictLocked())
+	}
+	return a.settle(a.silentOutcomeLocked())
 }
 
 // leastTime is how much of an RPC's time an attempt needs to be sent.
@@ -110,7 +160,7 @@ const leastTime = 10 * time.Millisecond
 func (a *Attempt) verdictLocked() []codes.Code {
 	if a.opened.Load() == nil && status.Code(a.outcome.Err) == codes.DeadlineExceeded && a.exceeded() == nil {
 		begin := a.startLocked()
-		if end, ok := a.Deadline(); ok && !begin.IsZero() && end.Sub(begin) < leastTime {
+		if end, ok := a.Deadline(); a.flags.has(late) || ok && !begin.IsZero() && end.Sub(begin) < leastTime {
 			return nil
 		}
 	}

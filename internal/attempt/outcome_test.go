@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -45,7 +46,7 @@ func (o *observer) Settle(token uint64, oneOf []codes.Code) {
 //	nested 2      so does one of a policy inside
 //	header        a response header comes
 //	deep 3        so does one of a policy inside more others than are remembered
-//	result        the RPC ends without an error
+//	result        the RPC ends without an error, and so does the stream
 //	result io.EOF, result NOT_FOUND, result wrapped io.EOF
 //	result own    with an interceptor's error, which is no status
 //	told          puts a bar after what was told until then
@@ -72,50 +73,58 @@ func TestObserve(t *testing.T) {
 		{name: "picked again", steps: "tag s; begin; pick; nested 2; observe 1; pick; observe 3; end UNAVAILABLE; result UNAVAILABLE", want: "3 Unavailable"},
 		{name: "picked again without an observer", steps: "tag s; begin; pick; observe 1; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
 		{name: "nobody observes", steps: "tag s; begin; pick; end UNAVAILABLE; result UNAVAILABLE", want: ""},
-		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; on u; end; result", want: "| 2 OK 1 Unavailable"},
+		{name: "streams at once", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; told; close; told; on u; end; result", want: "| | 2 OK 1 Unavailable"},
+		{name: "streams at once, of which one has failed and may go on", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; on s; end UNAVAILABLE; on u; end; result; told; on s; tag s; begin transparent; told; pick; observe 3; header; end; close", want: "2 OK | 1 none | 3 OK"},
 		{name: "streams at once, one of which outlives the RPC", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end CANCELLED; result", want: "2 OK | 1 Canceled"},
-		{name: "it outlives the RPC, and fails", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end UNAVAILABLE; told; close", want: "2 OK | 1 Unavailable |"},
-		{name: "it outlives the RPC, and succeeds", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; header; end; told; close", want: "2 OK | 1 OK |"},
-		{name: "it outlives the RPC, and nobody tells how it ends", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end; told; close", want: "2 OK | 1 none |"},
+		{name: "it outlives the RPC, and fails", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end UNAVAILABLE; told; close", want: "2 OK | | 1 Unavailable"},
+		{name: "it outlives the RPC, and is retried transparently", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end UNAVAILABLE; told; tag s; begin transparent; told; pick; observe 3; header; end; close", want: "2 OK | | 1 none | 3 OK"},
+		{name: "it outlives the RPC, and succeeds", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; header; end; told; close", want: "2 OK | | 1 OK"},
+		{name: "it outlives the RPC, and nobody tells how it ends", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end; told; close", want: "2 OK | | 1 none"},
 		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
 		{name: "streams at once, and one goes on before it has ended", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; tag u; begin; pick; end; result", want: ""},
 		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
 		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var retryable []string
-			if tc.retryable != "" {
-				retryable = strings.Fields(tc.retryable)
-			}
-			rpc, l, _ := open(context.Background(), channel(t, retryable...), method, opener)
-			tr, o := newTrace(rpc, t), &observer{ledger: l}
-			for step := range strings.SplitSeq(tc.steps, "; ") {
-				switch verb, arg, _ := strings.Cut(step, " "); verb {
-				case "observe":
-					FromContext(tr.current.attempt).Observe(o, token(arg))
-				case "nested":
-					a := FromContext(tr.current.attempt)
-					a.EnterNested()
-					a.Observe(o, token(arg))
-					a.LeaveNested()
-				case "deep":
-					a := FromContext(tr.current.attempt)
-					a.depth += maxDepth
-					a.Observe(o, token(arg))
-					a.depth -= maxDepth
-				case "header":
-					StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
-				case "result":
-					_ = l.result(result(arg))
-				case "told":
-					o.told = append(o.told, "|")
-				default:
-					tr.step(step)
+			synctest.Test(t, func(t *testing.T) {
+				var retryable []string
+				if tc.retryable != "" {
+					retryable = strings.Fields(tc.retryable)
 				}
-			}
-			if got := strings.Join(o.told, " "); got != tc.want {
-				t.Errorf("told %q: want %q", got, tc.want)
-			}
+				rpc, l, _ := open(context.Background(), channel(t, retryable...), method, opener)
+				tr, o := newTrace(rpc, t), &observer{ledger: l}
+				for step := range strings.SplitSeq(tc.steps, "; ") {
+					switch verb, arg, _ := strings.Cut(step, " "); verb {
+					case "observe":
+						FromContext(tr.current.attempt).Observe(o, token(arg))
+					case "nested":
+						a := FromContext(tr.current.attempt)
+						a.EnterNested()
+						a.Observe(o, token(arg))
+						a.LeaveNested()
+					case "deep":
+						a := FromContext(tr.current.attempt)
+						a.depth += maxDepth
+						a.Observe(o, token(arg))
+						a.depth -= maxDepth
+					case "header":
+						StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
+					case "close", "result":
+						tr.step("close")
+						synctest.Wait()
+						if verb == "result" {
+							_ = l.result(result(arg))
+						}
+					case "told":
+						o.told = append(o.told, "|")
+					default:
+						tr.step(step)
+					}
+				}
+				if got := strings.Join(o.told, " "); got != tc.want {
+					t.Errorf("told %q: want %q", got, tc.want)
+				}
+			})
 		})
 	}
 }
@@ -136,12 +145,12 @@ func TestNoTimeLeft(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v, sent %v", tc.left, tc.sent), func(t *testing.T) {
 			rpc, l, _ := open(context.Background(), channel(t), method, opener)
-			begin, stream := time.Now(), rpc
+			begin := time.Now()
+			stream, cancel := context.WithCancel(rpc)
 			if tc.left != 0 {
-				var cancel context.CancelFunc
 				stream, cancel = context.WithDeadline(rpc, begin.Add(tc.left))
-				defer cancel()
 			}
+			defer cancel()
 			h, o := StatsHandler(), &observer{ledger: l}
 			ctx := h.TagRPC(stream, &stats.RPCTagInfo{FullMethodName: method})
 			h.HandleRPC(ctx, &stats.Begin{Client: true, BeginTime: begin})
@@ -152,6 +161,7 @@ func TestNoTimeLeft(t *testing.T) {
 				h.HandleRPC(ctx, &stats.OutHeader{Client: true})
 			}
 			h.HandleRPC(ctx, &stats.End{Client: true, Error: failure("DEADLINE_EXCEEDED")})
+			cancel()
 			_ = l.result(failure("DEADLINE_EXCEEDED"))
 			if got := strings.Join(o.told, " "); got != tc.want {
 				t.Errorf("told %q: want %q", got, tc.want)

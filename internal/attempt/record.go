@@ -189,15 +189,15 @@ type recorder struct {
 // RPC's caller knows that it has ended. It is for Hooks.Started, and what it returns
 // has to be among the options of the RPC.
 func (l *Ledger) WriteRecords(write func(err error, complete bool)) grpc.CallOption {
-	if r := l.recorder(); r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.writes = append(r.writes, write)
-		return grpc.EmptyCallOption{}
+	special, r := l.specialize(), &recorder{ledger: l, writes: []func(error, bool){write}}
+	if special.recorder.CompareAndSwap(nil, r) {
+		return grpc.OnFinish(r.streamOver)
 	}
-	r := &recorder{ledger: l, writes: []func(error, bool){write}}
-	l.specialize().recorder = r
-	return grpc.OnFinish(r.streamOver)
+	r = special.recorder.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = append(r.writes, write)
+	return grpc.EmptyCallOption{}
 }
 
 // Recorded tells whether WriteRecords was called: by the same hook, if dial options
