@@ -115,10 +115,14 @@ func (b *compositeBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 		b.goLocked(c.close)
 	}
 	b.mu.Unlock()
+	err := errors.Join(errs...)
 	if len(errs) == 1 {
-		return errs[0] // bare, for those who compare it to ErrBadResolverState
+		err = errs[0] // bare, for those who compare it to ErrBadResolverState
 	}
-	return errors.Join(errs...)
+	if b.outer != nil && err != nil {
+		b.outer.noteNestedError(err)
+	}
+	return err
 }
 
 // checkCredentials warns about transport credentials for clusters that are not in
@@ -169,10 +173,44 @@ func (b *compositeBalancer) ExitIdle() {
 			c.exitIdle(byNobody)
 		}
 	}
+	if c := b.awaited(); c != nil {
+		c.connect(byChannel)
+	}
 }
 
-// Close ends all clusters and returns when their resolvers and children are
-// closed. A timer or a pick's request to connect that comes later finds its
+// isBelow tells whether there is a policy of another kind around this one, in a cluster of
+// a composite one.
+func (b *compositeBalancer) isBelow() bool {
+	for outer := b.outer; outer != nil; outer = outer.cluster.parent.outer {
+		if !outer.isComposite() {
+			return true
+		}
+	}
+	return false
+}
+
+// awaited is the cluster that an attempt would ask to connect if it came here. It is nil if
+// there is none, and if attempts do come here: a policy of another kind that this one is
+// below need not hand them on while it is IDLE.
+func (b *compositeBalancer) awaited() *cluster {
+	if !b.isBelow() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.clusters {
+		switch {
+		case c.view.condition == plan.Idle || c.view.nudge:
+			return c
+		case c.view.condition != plan.NoHost:
+			return nil
+		}
+	}
+	return nil
+}
+
+// Close ends all clusters. That of the outermost policy returns when their resolvers and
+// children are closed. A timer or a pick's request to connect that comes later finds its
 // cluster closed.
 func (b *compositeBalancer) Close() {
 	if b.outer != nil {
@@ -187,7 +225,17 @@ func (b *compositeBalancer) Close() {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
-	b.background.Wait()
+	if b.outer == nil {
+		b.background.Wait()
+		return
+	}
+	// The cluster that this policy is in must not wait, or its next one would have to: the
+	// outermost policy does.
+	done := b.outer.cluster.parent.track()
+	go func() {
+		defer done()
+		b.background.Wait()
+	}()
 }
 
 func (b *compositeBalancer) current() []*cluster {
@@ -255,6 +303,7 @@ func (b *compositeBalancer) stateLocked() balancer.State {
 			reason:    c.view.reason,
 			picker:    c.view.picker,
 			passOn:    c.view.passesOn(cfg),
+			asks:      c.view.asks,
 			lazy:      cfg.lazy,
 			guarded:   cfg.guarded(),
 			early:     c.view.early,

@@ -34,7 +34,9 @@ type child struct {
 	connErr  error                 // the last connection error
 	subConns map[*subConn]struct{}
 	nested   []*compositeBalancer // the policy, if it is one of these, or those below it
-	closed   bool
+	// nestedErr is what one of them has refused, of the latest endpoints.
+	nestedErr error
+	closed    bool
 }
 
 // newChild builds the policy. The caller holds c.childMu, and has made ch known
@@ -129,21 +131,27 @@ func (ch *child) unnest(b *compositeBalancer) {
 	ch.cluster.parent.mu.Unlock()
 }
 
+// noteNestedError notes what one of these refuses, so that it is known when the policy
+// that it is below hands that on.
+func (ch *child) noteNestedError(err error) {
+	ch.cluster.parent.mu.Lock()
+	ch.nestedErr = err
+	ch.cluster.parent.mu.Unlock()
+}
+
 // nestsLocked tells whether the policy is a composite one, or has any below it. The
 // caller holds parent.mu.
 func (ch *child) nestsLocked() bool { return len(ch.nested) > 0 }
 
 // isComposite tells whether the policy itself is a composite one.
 func (ch *child) isComposite() bool {
-	_, ok := ch.balancer.(*compositeBalancer)
-	return ok
+	return ch.builder.Name() == Name
 }
 
 // heedsLocked tells whether to ask the policy to connect, given who has asked the
 // cluster. What is idle in a composite policy, or below another one, are lazy clusters:
 // they must not be asked without need, and the picker of a composite policy asks for
-// those that an attempt needs. The caller holds cluster.childMu as well as parent.mu,
-// unless nobody has asked.
+// those that an attempt needs. The caller holds parent.mu.
 func (ch *child) heedsLocked(by asker) bool {
 	switch by {
 	case byChannel:
@@ -186,7 +194,7 @@ func (ch *child) UpdateState(state balancer.State) {
 		c.tried.Store(false)
 		// A lazy cluster that loses its connection is left alone until an
 		// attempt needs another; one that has yet to get it goes on trying.
-		if ch.heedsLocked(byNobody) && (!c.lazy || before != connectivity.Ready) {
+		if ch.heedsLocked(c.asked) && (!c.lazy || before != connectivity.Ready) {
 			b.goLocked(ch.exitIdle)
 		}
 	default: // CONNECTING says nothing about failures; SHUTDOWN is not a policy's to report

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +95,7 @@ type view struct {
 	picker    balancer.Picker
 	early     bool // within failbackDelay
 	nudge     bool // no host, and a pick may change that: the child is IDLE
+	asks      bool // the same, and the child has to be asked, since its picker may not do that
 }
 
 // passesOn tells whether an attempt asks the cluster to connect, and does not wait
@@ -224,7 +226,7 @@ func (c *cluster) push() error {
 		ch = c.newChild(builder, c.install)
 	}
 	c.parent.mu.Lock()
-	ch.source = c.source
+	ch.source, ch.nestedErr = c.source, nil
 	c.parent.mu.Unlock()
 	err := ch.balancer.UpdateClientConnState(balancer.ClientConnState{
 		ResolverState:  c.endpoints,
@@ -233,7 +235,7 @@ func (c *cluster) push() error {
 
 	c.parent.mu.Lock()
 	ch.rejected = err
-	if ch.isComposite() {
+	if ch.nestedErr != nil && errors.Is(err, ch.nestedErr) {
 		ch.rejected = nil // one of its clusters; what it reports tells of all
 	}
 	ch.unfed = ch.rejected == nil && c.empty != nil

@@ -58,7 +58,7 @@ func (c *cluster) connect(by asker) {
 	c.exitIdle(by)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c.view.condition == plan.Idle {
+	if c.view.condition == plan.Idle || c.view.asks {
 		c.asking.Store(false) // it takes another attempt
 	}
 }

@@ -40,6 +40,7 @@ type pickCluster struct {
 	reason    plan.Reason     // of NoHost
 	picker    balancer.Picker // nil if the child has not reported
 	passOn    bool            // is asked to connect, and not waited for
+	asks      bool            // has no host, and is asked to connect all the same
 	lazy      bool
 	guarded   bool    // the config has more to it than a child
 	early     bool    // has a host, but not for as long as failbackDelay
@@ -346,7 +347,7 @@ func (c *pickCluster) pick(a *attempt.Attempt, info balancer.PickInfo) (balancer
 	if c.condition != plan.HasHost && c.picker != nil {
 		c.cluster.tried.Store(true)
 	}
-	if c.condition == plan.Idle {
+	if c.condition == plan.Idle || c.asks {
 		c.cluster.ask()
 	}
 	if c.lazy {

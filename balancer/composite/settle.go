@@ -22,6 +22,7 @@ import (
 //	IDLE, nests, not asked        zero       byNobody   the same, of clusters inside
 //	CONNECTING     IDLE           now        as it was
 //	IDLE, timed out, not tried    zero       byNobody   it waits to be picked from
+//	IDLE, timed out, composite    zero       byNobody   the same
 //
 // An attempt that asks sets both (lazy.go), and an IDLE child is tried if something
 // has asked it, or picked from it, since it went IDLE.
@@ -32,7 +33,8 @@ func (c *cluster) settleLocked() {
 	c.swapLocked()
 	now := time.Now()
 	state, picker := connectivity.Connecting, balancer.Picker(nil)
-	nests := false // composite policies, of which an IDLE one has lazy clusters
+	nests := false  // composite policies, of which an IDLE one has lazy clusters
+	direct := false // the child is one of them itself
 	if c.asleep {
 		state = connectivity.Idle
 	}
@@ -40,6 +42,7 @@ func (c *cluster) settleLocked() {
 	if ch := c.current; ch != nil {
 		state, picker = ch.state.ConnectivityState, ch.state.Picker
 		nests = ch.nestsLocked()
+		direct = ch.isComposite()
 		facts.Failed, facts.Rejected = ch.failed, ch.rejected != nil
 		// A policy of xDS gets an empty list, and has endpoints all the same.
 		facts.Empty = c.empty != nil && len(ch.subConns) == 0
@@ -60,7 +63,7 @@ func (c *cluster) settleLocked() {
 
 	facts.State = state
 	facts.TimedOut = !c.since.IsZero() && now.Sub(c.since) >= c.connectTimeout
-	if facts.TimedOut && state == connectivity.Idle && (nests || !c.tried.Load()) {
+	if facts.TimedOut && state == connectivity.Idle && (direct || !c.tried.Load()) {
 		// A policy that connects only when picked: no time runs until then.
 		c.since, c.asked, facts.TimedOut = time.Time{}, byNobody, false
 	}
@@ -69,13 +72,13 @@ func (c *cluster) settleLocked() {
 	condition, reason := plan.Evaluate(facts)
 	c.setTimerLocked(condition, now)
 	early := c.failbackLocked(condition, now)
-	if condition == plan.Idle && c.view.condition != plan.Idle {
-		c.asking.Store(false)
-	}
 	// An IDLE child does nothing until it is asked, or (ring_hash) picked from:
 	// attempts that pass the cluster over do both, or it would never have a host
 	// again.
 	nudge := condition == plan.NoHost && state == connectivity.Idle && picker != nil && !facts.Rejected
+	if condition == plan.Idle && c.view.condition != plan.Idle || nudge && !c.view.nudge {
+		c.asking.Store(false)
+	}
 	// Nobody picks from any other child of a cluster without a host, so that its
 	// reports change nothing.
 	if condition != c.view.condition || reason != c.view.reason || early != c.view.early || nudge != c.view.nudge || (c.reported && (condition != plan.NoHost || nudge)) {
@@ -84,7 +87,8 @@ func (c *cluster) settleLocked() {
 	if condition != c.view.condition || reason != c.view.reason {
 		c.view.since = now
 	}
-	c.view.nudge = nudge
+	// Policies between this one and a composite one may hand no picks on while they are IDLE.
+	c.view.nudge, c.view.asks = nudge, nudge && nests && !direct
 	c.reported = false
 	before := c.view.condition
 	changed := condition != before || reason != c.view.reason || early != c.view.early

@@ -196,6 +196,29 @@ func TestRemovedClusterThatIsSlowToClose(t *testing.T) {
 	})
 }
 
+// TestReplacedPolicyThatIsSlowToClose has such a nested policy replaced: the new one
+// connects meanwhile.
+func TestReplacedPolicyThatIsSlowToClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		slow := testkit.NewResolver(t)
+		slow.SlowBuilds(time.Hour)
+		inner := testkit.Service{Clusters: []testkit.Cluster{{Name: "c", Target: slow.Target()}}}
+		_ = b.configure(testkit.OneEndpoint("127.0.0.1:1"), testkit.Cluster{Name: "a", More: map[string]any{
+			"childPolicy": []any{map[string]any{"composite": inner.Policy()}},
+		}})
+		synctest.Wait()
+		before := time.Now()
+		_ = b.update(nil)
+		b.policy.Child(t, 0).Report(ready, nil)
+		b.want(plan.HasHost, ready)
+		_ = b.update(map[string]any{"connectTimeout": "10s"})
+		if took := time.Since(before); took > time.Minute {
+			t.Errorf("it took %v: want it not to wait for the old policy", took)
+		}
+	})
+}
+
 // countingPicker never has a connection.
 type countingPicker struct{ picks atomic.Int32 }
 

@@ -145,3 +145,19 @@ func TestEjectedHostOfACluster(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyClusterBelowOutlierDetection has a composite policy below outlier detection, which
+// hands on what that says of an empty list: that it is one cluster's alone.
+func TestEmptyClusterBelowOutlierDetection(t *testing.T) {
+	t.Parallel()
+	c := testkit.Start(t, "c")
+	inner := testkit.Service{Clusters: []testkit.Cluster{{Name: "c", Target: c.Target()}, {Name: "d"}}}
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "n", Target: testkit.EmptyTarget, More: map[string]any{
+		"childPolicy": []any{map[string]any{"outlier_detection_experimental": map[string]any{
+			"childPolicy": []any{map[string]any{"composite": inner.Policy()}},
+		}}},
+	}}}})
+	if got := call(t, cc); got != "c" {
+		t.Errorf("answer from %s: want c", got)
+	}
+}
