@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // hookError is the error of a hook's own.
@@ -118,6 +120,95 @@ func TestInterceptors(t *testing.T) {
 	}
 }
 
+// TestGivenTwiceLean has dial options that count leanly given after others, which say how
+// the RPC is counted.
+func TestGivenTwiceLean(t *testing.T) {
+	cc := channel(t)
+	_ = inside(context.Background(), Interceptors{}, "unary", cc, func(ctx context.Context, _ ...grpc.CallOption) error {
+		return inside(ctx, Interceptors{Lean: true}, "unary", cc, func(rpc context.Context, _ ...grpc.CallOption) error {
+			if rpc.Value(attemptKey).(*Ledger).lean {
+				t.Error("the RPC counts leanly")
+			}
+			return nil
+		})
+	})
+}
+
+// TestUnaryEnd checks what becomes of io.EOF, which is all that gRPC-Go tells of an attempt
+// that fails while it sends again: observers, and the records, are told what is known.
+func TestUnaryEnd(t *testing.T) {
+	const once, retried = "tag s; begin; pick; end", "tag s; begin; pick; end UNAVAILABLE; tag s; begin; pick; end"
+	wrapped := fmt.Errorf("max retries exhausted: %w", io.EOF)
+	unknown := status.Error(codes.Unknown, notReported).Error()
+	for _, tc := range []struct {
+		name, retryable, steps string
+		err                    error
+		want, told             string
+	}{
+		{"a success", "UNAVAILABLE", retried, nil, "<nil>", "1 OK"},
+		{"a failure", "UNAVAILABLE", retried, failure("ABORTED"), failure("ABORTED").Error(), "1 Aborted"},
+		{"not retryable", "UNAVAILABLE", retried, io.EOF, unknown, "1 none"},
+		{"no attempts left", "UNAVAILABLE", retried, wrapped, status.Error(codes.Unavailable, notReported).Error(), "1 Unavailable"},
+		{"no attempts left, and several codes", "UNAVAILABLE INTERNAL", retried, wrapped, unknown, "1 Unavailable or another"},
+		{"an interceptor's own", "UNAVAILABLE", once, io.EOF, "EOF", "1 OK"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := new(observer)
+			var records string
+			i := Interceptors{Started: func(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
+				o.ledger = l
+				return append(opts, l.WriteRecords(func(err error, _ bool) {
+					all, _ := l.Records(err)
+					records = describeRecords(all[len(all)-1:])
+				})), nil
+			}}
+			err := inside(context.Background(), i, "unary", channel(t, strings.Fields(tc.retryable)...), func(rpc context.Context, opts ...grpc.CallOption) error {
+				tr := newTrace(rpc, t)
+				tr.run(tc.steps)
+				FromContext(tr.current.attempt).Observe(o, 1)
+				tr.run("close")
+				opts[0].(grpc.OnFinishCallOption).OnFinish(tc.err)
+				return tc.err
+			})
+			if got := fmt.Sprint(err); got != tc.want {
+				t.Errorf("error %s: want %s", got, tc.want)
+			}
+			if got := strings.Join(o.told, " "); got != tc.told {
+				t.Errorf("told %q: want %q", got, tc.told)
+			}
+			if _, isStatus := status.FromError(err); isStatus && !strings.Contains(records, status.Code(err).String()) {
+				t.Errorf("the last record is %q: want the error's code, %v", records, status.Code(err))
+			}
+		})
+	}
+}
+
+// TestSecondStream checks that the stream of dial options given twice counts what is sent,
+// as their stats handler does.
+func TestSecondStream(t *testing.T) {
+	cc := channel(t)
+	script := &scriptedStream{answers: []error{nil, nil, io.EOF}}
+	open := func(streamer grpc.Streamer) grpc.Streamer {
+		i := new(Interceptors)
+		return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return i.Stream()(ctx, desc, cc, method, streamer, opts...)
+		}
+	}
+	s, err := open(open(func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+		script.ctx = ctx
+		return script, nil
+	}))(context.Background(), &grpc.StreamDesc{ClientStreams: true}, cc, method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range script.answers {
+		_ = s.SendMsg(nil)
+	}
+	if got := script.ctx.Value(attemptKey).(*Ledger).messages.Load(); got != 4 {
+		t.Errorf("%d messages: want two, each counted twice", got)
+	}
+}
+
 // scriptedStream is a client stream that answers by a script.
 type scriptedStream struct {
 	grpc.ClientStream
@@ -201,6 +292,7 @@ func TestStreamReceive(t *testing.T) {
 		{name: "the end", steps: "tag s; begin; pick; end", answers: []error{io.EOF}, want: "EOF", asked: 1, over: true},
 		{name: "the end of one attempt, after a picker's error", steps: "tag s; begin; pick; end", endRPC: true, answers: []error{io.EOF}, want: "EOF", asked: 1, over: true},
 		{name: "a failure", steps: "tag s; begin; pick; end", answers: []error{aborted}, want: "hook: " + aborted.Error(), asked: 1, over: true},
+		{name: "the end after a retry and a message", steps: retried, answers: []error{nil, io.EOF, aborted}, want: "<nil>; EOF", asked: 2, over: true},
 		{name: "the end after a retry", steps: retried, answers: []error{io.EOF, io.EOF}, want: "EOF", asked: 2, over: true},
 		{name: "a failure after a retry", steps: retried, answers: []error{aborted}, want: "hook: " + aborted.Error(), asked: 1, over: true},
 		{name: "a failure after a retry, said to be the end", steps: retried, answers: []error{io.EOF, aborted}, want: "hook: " + aborted.Error(), asked: 2, over: true},
@@ -212,8 +304,10 @@ func TestStreamReceive(t *testing.T) {
 			if tc.endRPC {
 				FromContext(tr.current.attempt).EndRPC(aborted)
 			}
-			if got := fmt.Sprint(s.RecvMsg(nil)); got != tc.want {
-				t.Errorf("RecvMsg returns %s: want %s", got, tc.want)
+			for want := range strings.SplitSeq(tc.want, "; ") {
+				if got := fmt.Sprint(s.RecvMsg(nil)); got != want {
+					t.Errorf("RecvMsg returns %s: want %s", got, want)
+				}
 			}
 			if script.asked != tc.asked || l.flags.has(over) != tc.over {
 				t.Errorf("the stream is asked %d times, over %v: want %d, %v", script.asked, l.flags.has(over), tc.asked, tc.over)

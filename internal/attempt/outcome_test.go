@@ -80,6 +80,8 @@ func TestObserve(t *testing.T) {
 		{name: "it outlives the RPC, and is retried transparently", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end UNAVAILABLE; told; tag s; begin transparent; told; pick; observe 3; header; end; close", want: "2 OK | | 1 none | 3 OK"},
 		{name: "it outlives the RPC, and succeeds", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; header; end; told; close", want: "2 OK | | 1 OK"},
 		{name: "it outlives the RPC, and nobody tells how it ends", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; end; told; close", want: "2 OK | | 1 none"},
+		{name: "streams at once, of which the latest outlives the RPC", steps: "tag s; begin; pick; observe 1; end; tag u; begin; pick; observe 2; on s; result", want: "1 OK"},
+		{name: "streams at once, of which the latest has failed and may go on", steps: "tag s; begin; pick; observe 1; end; tag u; begin; pick; observe 2; end UNAVAILABLE; on s; result; told; on u; close", want: "1 OK | 2 Unavailable"},
 		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
 		{name: "streams at once, and one goes on before it has ended", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; tag u; begin; pick; end; result", want: ""},
 		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
