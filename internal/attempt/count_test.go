@@ -52,6 +52,7 @@ func TestCounter(t *testing.T) {
 		{"streams at once, one of which outlives the RPC", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; close; end CANCELLED", "2 | 1"},
 		{"one that outlives the RPC, and that nobody cancels", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; told; on s; end UNAVAILABLE; told; tag s; begin; told; pick; count; end; told; close", "2 | | 1 | | 3"},
 		{"one that outlives the RPC, and that nobody repeats", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; on s; end UNAVAILABLE; told; close", "2 | 1"},
+		{"one that has failed when the RPC is over is repeated", "tag s; begin; pick; count; tag u; begin; pick; count; end; on s; end UNAVAILABLE; on u; result; told; on s; tag s; begin transparent; pick; count; end; close", "2 | 1"},
 		{"one that outlives the RPC is repeated", "tag s; begin; pick; count; tag u; begin; pick; count; end; result; on s; end UNAVAILABLE; tag s; begin transparent; told; pick; count; end; close", "2 | 1"},
 		{"one that outlives the RPC is picked for when that is over", "tag s; begin; result; pick; count; end UNAVAILABLE", "1"},
 		{"the RPC ends more than once", "tag s; begin; pick; count; end; result; result", "1"},
