@@ -78,7 +78,7 @@ func (c *callCredentials) GetRequestMetadata(ctx context.Context, uri ...string)
 		if err != nil {
 			if over := ctx.Err(); over != nil {
 				// Without a status it would be UNAUTHENTICATED, which is not retried.
-				return nil, status.FromContextError(over).Err()
+				return nil, status.Errorf(status.FromContextError(over).Code(), "composite: cluster %q: its call credentials: %v", cluster.Name, err)
 			}
 			return nil, fmt.Errorf("composite: cluster %q: its call credentials: %w", cluster.Name, err)
 		}

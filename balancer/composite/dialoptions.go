@@ -29,8 +29,8 @@ type Option interface{ apply(i *attempt.Interceptors) }
 //
 // It also raises gRPC-Go's limit of 5 attempts to 64; [grpc.WithMaxCallAttempts]
 // after it sets another. The options may be used for any number of channels. A
-// channel that gets those of two calls, as from a library too, counts once; it must not
-// get those of one call twice.
+// channel that gets those of two calls, as from a library too, counts once, whatever
+// interceptors do between them; it must not get those of one call twice.
 func DialOptions(opts ...Option) []grpc.DialOption {
 	interceptors := attempt.Interceptors{Failed: withTrail, Started: startTrail}
 	for _, opt := range opts {

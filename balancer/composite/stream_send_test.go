@@ -52,6 +52,10 @@ func TestRetryThatFailsWhileItSends(t *testing.T) {
 			"bidi": func(stream grpc.ClientStream) error {
 				return stream.RecvMsg(&testpb.StreamingOutputCallResponse{})
 			},
+			"bidi, whose header is asked for first": func(stream grpc.ClientStream) error {
+				_, _ = stream.Header()
+				return stream.RecvMsg(&testpb.StreamingOutputCallResponse{})
+			},
 		} {
 			t.Run(tc.name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
@@ -64,11 +68,11 @@ func TestRetryThatFailsWhileItSends(t *testing.T) {
 				b.Script(fails(tc.code))
 				cc := dial(t, testkit.Service{Clusters: testkit.Clusters(a, b), Attempts: 2})
 				var trail composite.Trail
-				method := map[string]string{
-					"client stream": testpb.TestService_StreamingInputCall_FullMethodName,
-					"bidi":          testpb.TestService_FullDuplexCall_FullMethodName,
-				}[kind]
-				stream, err := cc.NewStream(testkit.Context(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: kind == "bidi"}, method, composite.RecordTrail(&trail))
+				bidi, method := kind != "client stream", testpb.TestService_StreamingInputCall_FullMethodName
+				if bidi {
+					method = testpb.TestService_FullDuplexCall_FullMethodName
+				}
+				stream, err := cc.NewStream(testkit.Context(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: bidi}, method, composite.RecordTrail(&trail))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -143,4 +147,22 @@ func TestFailureThatSendingNotices(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDownloadThatIsGivenUp has sending end a server-streaming RPC for good, and a client
+// that cancels it without receiving: the attempt counts, and fails for the cooldown.
+func TestDownloadThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a, b := testkit.StartRaw(t, "a", testkit.RawReset), testkit.StartRaw(t, "b", testkit.RawReset)
+	last, policy := breaking(t, b.Addr, map[string]any{"consecutiveFailures": 1, "codes": []string{"INTERNAL"}, "time": aLongTime, "maxTime": aLongTime})
+	last.Name = "b"
+	cc := dial(t, testkit.Service{Clusters: []testkit.Cluster{{Name: "a", Target: a.Addr}, last}, Attempts: 2, Retryable: []string{"INTERNAL"}},
+		grpc.WithStatsHandler(slowSender{0, new(atomic.Int32)}))
+	ctx, cancel := context.WithCancel(testkit.Context(t))
+	if _, err := testpb.NewTestServiceClient(cc).StreamingOutputCall(ctx, &testpb.StreamingOutputCallRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	testkit.Eventually(t, "the last attempt counts", func() bool { return countsOf(cc)["picks b 2"] == 1 })
+	testkit.Eventually(t, "the cluster rests", func() bool { return composite.Resting(policy.Child(t, 0)) })
 }

@@ -84,8 +84,8 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 // in a [google.golang.org/grpc.OnFinish], unless an interceptor runs several streams of
 // the RPC at once: the end of each writes the trail.
 //
-// The option is for the caller, and for interceptors before [DialOptions]. Nothing
-// is written on channels without them or with another policy, or if the RPC ended
+// The option is for the caller, and for interceptors before [DialOptions] (the first
+// ones, if a channel gets those of two calls). Nothing is written on channels without them or with another policy, or if the RPC ended
 // before its first attempt, or if t is nil. t must not be used by two RPCs at once.
 func RecordTrail(t *Trail) grpc.CallOption { return recordTrail{trail: t} }
 
@@ -99,7 +99,7 @@ type recordTrail struct {
 // option is told that the RPC has ended.
 func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, error) {
 	var trails []*Trail
-	watching := inspect.Watching() && !l.Recorded()
+	watching := inspect.Watching()
 	for _, opt := range opts {
 		if r, ok := opt.(recordTrail); ok && r.trail != nil {
 			trails = append(trails, r.trail)
@@ -126,8 +126,8 @@ func startTrail(l *attempt.Ledger, opts []grpc.CallOption) ([]grpc.CallOption, e
 	if trails == nil {
 		return append([]grpc.CallOption{l.WriteRecords(write)}, opts...), nil
 	}
-	// Without the options that are served, which these dial options, given
-	// twice, would serve again.
+	// Without the options that are served: RPCs that an interceptor makes on the way with
+	// the same options would write to them, too.
 	rest := slices.DeleteFunc(slices.Clone(opts), func(opt grpc.CallOption) bool {
 		_, ok := opt.(recordTrail)
 		return ok

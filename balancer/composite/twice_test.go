@@ -2,9 +2,7 @@ package composite_test
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,31 +60,21 @@ func TestDialOptionsTwiceAroundRetries(t *testing.T) {
 }
 
 // TestDialOptionsTwiceAroundHedges has an interceptor between them run several attempts at
-// once, each on a cluster of its own. The trails have them all, also those that the
-// interceptor wants.
+// once, each on a cluster of its own. The trail has them all.
 func TestDialOptionsTwiceAroundHedges(t *testing.T) {
 	t.Parallel()
 	backends := startAll(t, "a", "b", "c")
-	var trails [3]composite.Trail
-	next := new(atomic.Int32)
-	wanting := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		return invoker(ctx, method, req, reply, cc, append(slices.Clip(opts), composite.RecordTrail(&trails[next.Add(1)%3]))...)
-	}
-	for _, between := range [][]grpc.UnaryClientInterceptor{{hedging(3)}, {hedging(3), wanting}} {
-		cc := dialBare(t, testkit.Service{Clusters: testkit.Clusters(backends...)}, twiceAround(grpc.WithChainUnaryInterceptor(between...))...)
-		for range 20 {
-			startOver(backends, "OK OK OK")
-			var trail composite.Trail
-			err := unaryRPC(testkit.Context(t), cc, composite.RecordTrail(&trail))
-			if got := testkit.Counts(backends...); err != nil || got != "1/1/1" {
-				t.Fatalf("calls %s, error %v: want one to each cluster", got, err)
-			}
-			for _, trail := range append(slices.Clone(trails[:3*(len(between)-1)]), trail) {
-				for _, a := range trail.Attempts {
-					if a.Code != codes.OK || len(trail.Attempts) != 3 {
-						t.Fatalf("trail %v: want three attempts that ended well", trail)
-					}
-				}
+	cc := dialBare(t, testkit.Service{Clusters: testkit.Clusters(backends...)}, twiceAround(grpc.WithChainUnaryInterceptor(hedging(3)))...)
+	for range 20 {
+		startOver(backends, "OK OK OK")
+		var trail composite.Trail
+		err := unaryRPC(testkit.Context(t), cc, composite.RecordTrail(&trail))
+		if got := testkit.Counts(backends...); err != nil || got != "1/1/1" {
+			t.Fatalf("calls %s, error %v: want one to each cluster", got, err)
+		}
+		for _, a := range trail.Attempts {
+			if a.Code != codes.OK || len(trail.Attempts) != 3 {
+				t.Fatalf("trail %v: want three attempts that ended well", trail)
 			}
 		}
 	}
@@ -101,7 +89,8 @@ func TestDialOptionsTwiceAndTimeouts(t *testing.T) {
 			backends := startAll(t, "a", "b")
 			startReplying(backends, hang)
 			s := goingOn(timed(cutAfter, testkit.Clusters(backends...)...)...)
-			for _, opts := range [][]grpc.DialOption{composite.DialOptions(), twiceAround()} {
+			lean := composite.DialOptions(composite.LeanCounting())
+			for _, opts := range [][]grpc.DialOption{composite.DialOptions(), twiceAround(), twiceAround(lean...), append(composite.DialOptions(), lean...)} {
 				begin := time.Now()
 				err := kind.call(testkit.Context(t), dialBare(t, s, opts...))
 				checkError(t, err, codes.DeadlineExceeded, `attempt 2: cluster "b" took longer than its attemptTimeout`, "attempt 1 a "+backends[0].Addr)
@@ -113,6 +102,66 @@ func TestDialOptionsTwiceAndTimeouts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// replaying is a stream of an interceptor's that starts again as it was sent, so many times.
+type replaying struct {
+	grpc.ClientStream
+	open func() (grpc.ClientStream, error)
+	sent []any
+	left int
+}
+
+func (r *replaying) SendMsg(m any) error {
+	r.sent = append(r.sent, m)
+	return r.ClientStream.SendMsg(m)
+}
+
+func (r *replaying) RecvMsg(m any) error {
+	err := r.ClientStream.RecvMsg(m)
+	for ; err != nil && r.left > 0; r.left-- {
+		if r.ClientStream, err = r.open(); err != nil {
+			return err
+		}
+		for _, m := range r.sent {
+			_ = r.ClientStream.SendMsg(m)
+		}
+		_ = r.ClientStream.CloseSend()
+		err = r.ClientStream.RecvMsg(m)
+	}
+	return err
+}
+
+// TestDialOptionsTwiceAroundUploads has an interceptor send an upload again, of which one
+// attempt takes too long: its time runs when all that the client has sent was sent again.
+func TestDialOptionsTwiceAroundUploads(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "a", "b", "c")
+	backends[0].Script(testkit.U)
+	backends[1].Script(hang)
+	cc := dialBare(t, testkit.Service{Clusters: timed(cutAfter, testkit.Clusters(backends...)...)}, twiceAround(grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			open := func() (grpc.ClientStream, error) { return streamer(ctx, desc, cc, method, opts...) }
+			s, err := open()
+			return &replaying{ClientStream: s, open: open, left: 2}, err
+		}))...)
+	checkError(t, upload(testkit.Context(t), cc), codes.OK)
+	if got := testkit.Counts(backends...); got != "1/1/1" {
+		t.Errorf("calls %s: want one to each cluster", got)
+	}
+}
+
+// TestDialOptionsLeanFirst has dial options that count leanly come before others, which
+// count: what needs a stats handler works.
+func TestDialOptionsLeanFirst(t *testing.T) {
+	t.Parallel()
+	backends := startAll(t, "a", "b")
+	backends[0].Script(hang)
+	cc := dialBare(t, goingOn(timed(cutAfter, testkit.Clusters(backends...)...)...), append(composite.DialOptions(composite.LeanCounting()), composite.DialOptions()...)...)
+	checkError(t, unaryRPC(testkit.Context(t), cc), codes.OK)
+	if got := testkit.Counts(backends...); got != "1/1" {
+		t.Errorf("calls %s: want one to each cluster", got)
 	}
 }
 

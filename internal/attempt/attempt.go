@@ -161,7 +161,7 @@ func (a *Attempt) Transparent() bool { return a.transparent }
 // FailFast tells whether the RPC fails rather than waits when it finds no host:
 // it is false for an RPC that waits for ready.
 func (a *Attempt) FailFast() bool {
-	if a.ledger.lean {
+	if a.Lean() {
 		return a.ledger.leanFailFast()
 	}
 	return a.failFast

@@ -31,7 +31,6 @@ func (c *counter) Count(a *Attempt, timedOut bool) {
 //
 //	count     the pick's Counter counts
 //	none      the pick gives no connection
-//	header    the response begins
 //	result    the RPC ends, and so does the stream
 //	told      puts a bar after what was counted until then
 func TestCounter(t *testing.T) {

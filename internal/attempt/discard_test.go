@@ -26,7 +26,7 @@ func TestDiscard(t *testing.T) {
 		t.Error("the discarded limit has ended the attempt")
 	case <-time.After(20 * time.Millisecond):
 	}
-	tr.run("end")
+	tr.run("end; close")
 	_ = l.result(nil)
 	if got := strings.Join(o.told, " "); got != "1 OK" {
 		t.Errorf("told %q: want the outer policy alone", got)

@@ -47,7 +47,7 @@ func (*handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.OutPayload:
 		if a := FromContext(ctx); a != nil {
-			a.messageSent()
+			a.messageSent(e)
 		}
 	case *stats.InHeader:
 		if a := FromContext(ctx); a != nil {
@@ -78,15 +78,15 @@ type Interceptors Hooks
 func (i *Interceptors) Unary() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		ctx, l, found := i.open(ctx, cc, method, opts)
+		if found {
+			return invoker(ctx, method, req, reply, cc, opts...)
+		}
 		opts, err := i.start(l, opts)
 		if err != nil {
 			return err
 		}
-		if found {
-			return invoker(ctx, method, req, reply, cc, opts...)
-		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
-		if errors.Is(err, io.EOF) && l.Retried() {
+		if tellsNothing(err) && l.Retried() && !l.answered() {
 			err = l.unreported(err)
 		}
 		return l.result(err)
@@ -97,17 +97,15 @@ func (i *Interceptors) Unary() grpc.UnaryClientInterceptor {
 func (i *Interceptors) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		ctx, l, found := i.open(ctx, cc, method, opts)
+		if found {
+			return streamer(ctx, desc, cc, method, opts...)
+		}
 		opts, err := i.start(l, opts)
 		if err != nil {
 			return nil, err
 		}
 		s, err := streamer(ctx, desc, cc, method, opts...)
-		switch {
-		case found && err == nil:
-			return &secondStream{s, l}, nil
-		case found:
-			return nil, err
-		case err != nil:
+		if err != nil {
 			return nil, l.result(err)
 		}
 		return &stream{ClientStream: s, ledger: l, oneReply: !desc.ServerStreams, oneRequest: !desc.ClientStreams}, nil
@@ -131,21 +129,6 @@ func (i *Interceptors) start(l *Ledger, opts []grpc.CallOption) ([]grpc.CallOpti
 	return i.Started(l, opts)
 }
 
-// secondStream is for interceptors that have found a ledger: their stats handler counts
-// the messages of an attempt as well.
-type secondStream struct {
-	grpc.ClientStream
-	ledger *Ledger
-}
-
-func (s *secondStream) SendMsg(m any) error {
-	err := s.ClientStream.SendMsg(m)
-	if err == nil {
-		s.ledger.messages.Add(1)
-	}
-	return err
-}
-
 // stream sees how a streaming RPC ends, and what its client has sent.
 type stream struct {
 	grpc.ClientStream
@@ -161,19 +144,18 @@ func (s *stream) SendMsg(m any) error {
 	case err == nil:
 		s.ledger.messages.Add(1)
 		return nil
-	case errors.Is(err, io.EOF):
-		if s.oneRequest {
-			return nil // callers take any error for the RPC's, which RecvMsg has
-		}
-		if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when no retries are left
-			// Nobody has to receive any more.
-			s.ledger.finish(err)
-		}
-		// gRPC promises io.EOF itself. Who takes another error for the RPC's own
-		// does not learn what the server said, which RecvMsg tells.
-		return io.EOF
+	case isExhausted(err):
+		// Nobody has to receive any more.
+		s.ledger.finish(err)
+	case err != io.EOF: //nolint:errorlint // the word for a stream that is over
+		return s.ledger.result(err)
 	}
-	return s.ledger.result(err)
+	if s.oneRequest {
+		return nil // callers take any error for the RPC's, which RecvMsg tells
+	}
+	// gRPC promises io.EOF itself. Who takes another error for the RPC's own does not
+	// learn what the server said, which RecvMsg tells.
+	return io.EOF
 }
 
 func (s *stream) CloseSend() error {
@@ -184,13 +166,14 @@ func (s *stream) CloseSend() error {
 
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if errors.Is(err, io.EOF) && !s.received && s.ledger.Retried() {
+	if tellsNothing(err) && !s.received && s.ledger.Retried() {
 		// gRPC-Go ends the RPC with io.EOF, whatever its status, if a retry fails
 		// while it sends again what was sent before. The stream itself knows. After a
 		// message there is no retry.
-		if err = s.ClientStream.RecvMsg(m); err != io.EOF { //nolint:errorlint // the word for success is io.EOF itself
-			s.ledger.takeBack(FromContext(s.Context()))
-		}
+		err = s.ClientStream.RecvMsg(m)
+	}
+	if err != nil && err != io.EOF && !s.received && s.ledger.Retried() { //nolint:errorlint // the word for success is io.EOF itself
+		s.ledger.takeBack(FromContext(s.Context())) // it may have been told otherwise
 	}
 	if err == nil && !s.oneReply {
 		s.received = true
@@ -199,12 +182,31 @@ func (s *stream) RecvMsg(m any) error {
 	return s.ledger.result(err)
 }
 
+// isExhausted tells whether err is what gRPC-Go makes of io.EOF when an attempt fails while
+// it is being sent, and no retries are left.
+func isExhausted(err error) bool {
+	return err != io.EOF && errors.Is(err, io.EOF) && strings.HasPrefix(err.Error(), "max retries exhausted: ") //nolint:errorlint // this is about what wraps it
+}
+
+// tellsNothing tells whether err is io.EOF, as gRPC-Go has it.
+func tellsNothing(err error) bool {
+	return err == io.EOF || isExhausted(err) //nolint:errorlint // others wrap it for reasons of their own
+}
+
+// answered tells whether a server has answered the latest attempt, so that an error which
+// says that it could not be sent is not the attempt's.
+func (l *Ledger) answered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heads != nil && l.heads.flags.has(committed)
+}
+
 // unreported ends a unary RPC whose last attempt has failed while gRPC-Go sent its
 // message again, of which it tells no more than io.EOF, and returns an error that is a
 // status.
 func (l *Ledger) unreported(err error) error {
 	code, oneOf := codes.Unknown, []codes.Code(nil)
-	if err != io.EOF { //nolint:errorlint // gRPC-Go wraps it when no retries are left
+	if isExhausted(err) {
 		code, oneOf = l.onlyRetryableCode(), l.retryableCodes()
 	}
 	l.conclude(oneOf)

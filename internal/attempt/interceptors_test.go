@@ -138,19 +138,24 @@ func TestGivenTwiceLean(t *testing.T) {
 // that fails while it sends again: observers, and the records, are told what is known.
 func TestUnaryEnd(t *testing.T) {
 	const once, retried = "tag s; begin; pick; end", "tag s; begin; pick; end UNAVAILABLE; tag s; begin; pick; end"
-	wrapped := fmt.Errorf("max retries exhausted: %w", io.EOF)
+	const answered = "tag s; begin; pick; end UNAVAILABLE; tag s; begin; pick; header; end"
+	wrapped, own := fmt.Errorf("max retries exhausted: %w", io.EOF), fmt.Errorf("decoding the payload: %w", io.EOF)
 	unknown := status.Error(codes.Unknown, notReported).Error()
 	for _, tc := range []struct {
 		name, retryable, steps string
 		err                    error
 		want, told             string
+		own                    bool // an interceptor's
 	}{
-		{"a success", "UNAVAILABLE", retried, nil, "<nil>", "1 OK"},
-		{"a failure", "UNAVAILABLE", retried, failure("ABORTED"), failure("ABORTED").Error(), "1 Aborted"},
-		{"not retryable", "UNAVAILABLE", retried, io.EOF, unknown, "1 none"},
-		{"no attempts left", "UNAVAILABLE", retried, wrapped, status.Error(codes.Unavailable, notReported).Error(), "1 Unavailable"},
-		{"no attempts left, and several codes", "UNAVAILABLE INTERNAL", retried, wrapped, unknown, "1 Unavailable or another"},
-		{"an interceptor's own", "UNAVAILABLE", once, io.EOF, "EOF", "1 OK"},
+		{"a success", "UNAVAILABLE", retried, nil, "<nil>", "1 OK", false},
+		{"a failure", "UNAVAILABLE", retried, failure("ABORTED"), failure("ABORTED").Error(), "1 Aborted", false},
+		{"not retryable", "UNAVAILABLE", retried, io.EOF, unknown, "1 none", false},
+		{"no attempts left", "UNAVAILABLE", retried, wrapped, status.Error(codes.Unavailable, notReported).Error(), "1 Unavailable", false},
+		{"no attempts left, and several codes", "UNAVAILABLE INTERNAL", retried, wrapped, unknown, "1 Unavailable or another", false},
+		{"an interceptor's own", "UNAVAILABLE", once, io.EOF, "EOF", "1 OK", true},
+		{"an interceptor's own after a retry", "UNAVAILABLE", retried, own, own.Error(), "1 OK", true},
+		{"an interceptor's own after an answer", "UNAVAILABLE", answered, io.EOF, "EOF", "1 OK", true},
+		{"an interceptor's own after an answer, which looks like gRPC-Go's", "UNAVAILABLE", answered, wrapped, wrapped.Error(), "1 OK", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := new(observer)
@@ -167,7 +172,11 @@ func TestUnaryEnd(t *testing.T) {
 				tr.run(tc.steps)
 				FromContext(tr.current.attempt).Observe(o, 1)
 				tr.run("close")
-				opts[0].(grpc.OnFinishCallOption).OnFinish(tc.err)
+				if tc.own {
+					opts[0].(grpc.OnFinishCallOption).OnFinish(nil)
+				} else {
+					opts[0].(grpc.OnFinishCallOption).OnFinish(tc.err)
+				}
 				return tc.err
 			})
 			if got := fmt.Sprint(err); got != tc.want {
@@ -180,32 +189,6 @@ func TestUnaryEnd(t *testing.T) {
 				t.Errorf("the last record is %q: want the error's code, %v", records, status.Code(err))
 			}
 		})
-	}
-}
-
-// TestSecondStream checks that the stream of dial options given twice counts what is sent,
-// as their stats handler does.
-func TestSecondStream(t *testing.T) {
-	cc := channel(t)
-	script := &scriptedStream{answers: []error{nil, nil, io.EOF}}
-	open := func(streamer grpc.Streamer) grpc.Streamer {
-		i := new(Interceptors)
-		return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			return i.Stream()(ctx, desc, cc, method, streamer, opts...)
-		}
-	}
-	s, err := open(open(func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-		script.ctx = ctx
-		return script, nil
-	}))(context.Background(), &grpc.StreamDesc{ClientStreams: true}, cc, method)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range script.answers {
-		_ = s.SendMsg(nil)
-	}
-	if got := script.ctx.Value(attemptKey).(*Ledger).messages.Load(); got != 4 {
-		t.Errorf("%d messages: want two, each counted twice", got)
 	}
 }
 
@@ -246,7 +229,7 @@ func openStream(t *testing.T, i Interceptors, desc grpc.StreamDesc, answers ...e
 
 // TestStreamSend checks what SendMsg tells, and when it ends the RPC.
 func TestStreamSend(t *testing.T) {
-	wrapped := fmt.Errorf("max retries exhausted: %w", io.EOF)
+	wrapped, own := fmt.Errorf("max retries exhausted: %w", io.EOF), fmt.Errorf("encoding the payload: %w", io.EOF)
 	for _, tc := range []struct {
 		name     string
 		answer   error
@@ -258,9 +241,14 @@ func TestStreamSend(t *testing.T) {
 		{"the stream is over, as RecvMsg is going to tell", io.EOF, "EOF", 0, false},
 		{"no retries are left", wrapped, "EOF", 0, true},
 		{"another error", failure("ABORTED"), "hook: " + failure("ABORTED").Error(), 0, true},
+		{"an interceptor's own", own, own.Error(), 0, true},
+		{"one request", nil, "<nil>", 1, false},
+		{"one request, and the stream is over", io.EOF, "<nil>", 0, false},
+		{"one request, and no retries are left", wrapped, "<nil>", 0, true},
+		{"one request, and an interceptor's own", own, own.Error(), 0, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, _, l := openStream(t, failedBy("hook"), grpc.StreamDesc{ClientStreams: true}, tc.answer)
+			s, _, l := openStream(t, failedBy("hook"), grpc.StreamDesc{ClientStreams: !strings.HasPrefix(tc.name, "one request")}, tc.answer)
 			newTrace(l, t).run("tag s; begin; pick")
 			if got := fmt.Sprint(s.SendMsg(nil)); got != tc.want {
 				t.Errorf("SendMsg returns %s: want %s", got, tc.want)
@@ -328,6 +316,7 @@ func TestStreamTakesBackASuccess(t *testing.T) {
 	}{
 		{"a success stays one", true, []error{io.EOF, io.EOF}, "2 OK; 2 OK complete"},
 		{"a failure", true, []error{io.EOF, aborted}, "2 OK; 2 Aborted (scripted)"},
+		{"a failure at once, since Header was asked for", true, []error{aborted}, "2 OK; 2 Aborted (scripted)"},
 		{"a stream without an attempt", false, []error{io.EOF, aborted}, "2 OK; 2 OK complete"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func (a *Attempt) hasContext(ctx context.Context) bool {
 }
 
 // Lean tells whether the attempt is counted without a stats handler.
-func (a *Attempt) Lean() bool { return a.ledger.lean }
+func (a *Attempt) Lean() bool { return a.begun == leanBegin }
 
 // Picked is for the outermost picker, with what it is about to return. It returns
 // that with a Done by which the end of a lean attempt is known.

@@ -53,8 +53,8 @@ type Ledger struct {
 
 	cc      *grpc.ClientConn
 	method  string
-	special atomic.Pointer[special] // nil for most
-	by      *Interceptors           // that opened it
+	special *special      // nil for most
+	by      *Interceptors // that opened it
 
 	messages atomic.Int64 // that the client has sent on its stream
 	flags    flags[ledgerFlag]
@@ -205,7 +205,7 @@ func (l *Ledger) detach(stream <-chan struct{}) (found *Attempt, tell []func()) 
 			link = &head.sibling
 		default:
 			if head.ended != nil {
-				tell = appendCall(tell, l.closedLocked(head))
+				tell = appendCall(tell, l.settleLocked(head))
 			}
 			l.useSlotsLocked(head)
 			*link = head.sibling
@@ -333,20 +333,19 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 			l.rareLocked().expired = a
 		}
 		a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
-		if isClosed(a.stream) {
-			tell = a.settle(a.verdictLocked()) // no other follows
-		}
 	}
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome
 	}
 	switch {
+	case isClosed(a.stream) && (a.outcome != nil || l.flags.has(over)):
+		return l.settleLocked(a) // no other follows
 	case isClosed(a.stream):
-		a.countLocked()
+		a.countLocked() // the RPC's own result tells how it has ended
 	case l.flags.has(over) && l.flags.has(counts|observed):
 		l.awaitClose(a)
 	}
-	return tell
+	return nil
 }
 
 // Retried tells whether the RPC has had more than one attempt.

@@ -2,8 +2,6 @@ package attempt
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -38,7 +36,7 @@ func (a *Attempt) Observe(o Observer, token uint64) {
 	if a.depth < maxDepth {
 		a.mark().watchers[a.depth] = watcher{o, token}
 		a.ledger.flags.set(observed)
-		if a.ledger.lean { // of which it is not known when it began
+		if a.Lean() { // of which it is not known when it began
 			if end, ok := a.Deadline(); ok && time.Until(end) < leastTime {
 				a.flags.set(late)
 			}
@@ -75,8 +73,8 @@ func (a *Attempt) settle(oneOf []codes.Code) func() {
 	}
 }
 
-// finish settles the attempts that no other follows, as is known only now. What
-// ended without an error has the RPC's own result.
+// finish settles the attempts that no other follows, as is known only now. If the latest
+// has ended without an error, it has the RPC's own result.
 func (l *Ledger) finish(err error) {
 	if !l.flags.has(observed) {
 		l.conclude(nil)
@@ -86,7 +84,7 @@ func (l *Ledger) finish(err error) {
 	switch s, ok := status.FromError(err); {
 	case ok:
 		result = []codes.Code{s.Code()}
-	case err != io.EOF && errors.Is(err, io.EOF): //nolint:errorlint // gRPC-Go wraps io.EOF where it does not know how an attempt failed
+	case isExhausted(err) && !l.answered():
 		result = l.retryableCodes()
 	default: // an error of an interceptor's own is no attempt's
 		result = []codes.Code{codes.OK}
@@ -94,8 +92,8 @@ func (l *Ledger) finish(err error) {
 	l.conclude(result)
 }
 
-// conclude ends the RPC. Result is what those attempts come to that have ended without an
-// error. Of one whose stream is still open more may follow.
+// conclude ends the RPC. Result is what the latest of the attempts whose streams are over
+// comes to, if it has ended without an error. Others may follow where a stream is open.
 func (l *Ledger) conclude(result []codes.Code) {
 	l.flags.set(over)
 	if !l.flags.has(counts | observed) {
@@ -103,19 +101,21 @@ func (l *Ledger) conclude(result []codes.Code) {
 	}
 	var tell []func()
 	l.mu.Lock()
+	latest := true
 	for a := l.heads; a != nil; a = a.sibling {
 		switch {
 		case a.ended == nil:
 			continue
-		case a.outcome == nil:
-			tell = appendCall(tell, a.settle(result))
-		case isClosed(a.stream):
-			tell = appendCall(tell, a.settle(a.verdictLocked()))
-		default:
+		case !isClosed(a.stream):
 			l.awaitClose(a)
 			continue
+		case latest && a.outcome == nil:
+			tell = appendCall(tell, a.settle(result))
+			a.countLocked()
+		default:
+			tell = appendCall(tell, l.settleLocked(a))
 		}
-		a.countLocked()
+		latest = false
 	}
 	l.mu.Unlock()
 	call(tell)
@@ -144,6 +144,13 @@ func (l *Ledger) closedLocked(a *Attempt) (tell func()) {
 	if latest == nil {
 		return nil
 	}
+	return l.settleLocked(a)
+}
+
+// settleLocked counts an attempt that has ended, which no other follows, and settles it by
+// what is known of it. The caller holds l.mu, and calls what it gets when it has let go of
+// it.
+func (l *Ledger) settleLocked(a *Attempt) (tell func()) {
 	a.countLocked()
 	if a.outcome != nil {
 		return a.settle(a.verdictLocked())

@@ -44,7 +44,6 @@ func (o *observer) Settle(token uint64, oneOf []codes.Code) {
 //
 //	observe 1     an observer gives 1 as its token
 //	nested 2      so does one of a policy inside
-//	header        a response header comes
 //	deep 3        so does one of a policy inside more others than are remembered
 //	result        the RPC ends without an error, and so does the stream
 //	result io.EOF, result NOT_FOUND, result wrapped io.EOF
@@ -85,7 +84,11 @@ func TestObserve(t *testing.T) {
 		{name: "it is retried transparently, as Send notices", steps: "tag s; begin; pick; observe 1; end; tag s; begin transparent; pick; observe 2; end; result", want: "1 none 2 OK"},
 		{name: "streams at once, and one goes on before it has ended", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; tag u; begin; pick; end; result", want: ""},
 		{name: "a stream after another, which failed", steps: "tag s; begin; pick; observe 1; end UNAVAILABLE; close; told; tag u; told; begin; pick; observe 2; end; result", want: "| 1 Unavailable | 2 OK"},
-		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 OK"},
+		{name: "a stream after another, which was closed", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end; result", want: "2 OK 1 none"},
+		{name: "a stream after another, which has answered and was closed", steps: "tag s; begin; pick; observe 1; header; end; close; tag u; told; begin; pick; observe 2; end UNAVAILABLE; result UNAVAILABLE", want: "1 OK | 2 Unavailable"},
+		{name: "a stream after another, which fails", steps: "tag s; begin; pick; observe 1; end; close; tag u; begin; pick; observe 2; end UNAVAILABLE; result UNAVAILABLE", want: "2 Unavailable 1 none"},
+		{name: "the RPC is over, and a stream that was cancelled ends well", steps: "tag s; begin; pick; observe 1; tag u; begin; pick; observe 2; end; result; told; on s; header; close; end", want: "2 OK | 1 OK"},
+		{name: "the RPC is over while a stream may go on of which Send has noticed a failure", steps: "tag s; begin; pick; observe 1; end; tag u; begin; pick; observe 2; end; result; told; on s; tag s; told; begin; told; pick; observe 3; end NOT_FOUND; close", retryable: "UNAVAILABLE", want: "2 OK | | 1 Unavailable | 3 NotFound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

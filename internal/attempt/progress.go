@@ -158,7 +158,7 @@ func (a *Attempt) HostUsed(host *string) bool {
 
 // List is the RPC's own list of clusters, or nil if it has none.
 func (a *Attempt) List() *List {
-	if s := a.ledger.special.Load(); s != nil {
+	if s := a.ledger.special; s != nil {
 		return s.list
 	}
 	return nil

@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -140,7 +139,7 @@ func (l *Ledger) attributeLocked(all []*Attempt, err error) {
 			a.succeeded = true
 		case isStatus:
 			a.outcome = &Failure{Number: a.number, Err: err, ledger: l}
-		case errors.Is(err, io.EOF):
+		case isExhausted(err):
 			// gRPC-Go has stopped to retry what a Send has noticed, and may tell
 			// more when somebody receives.
 			a.outcome = &Failure{Number: a.number, ledger: l}
@@ -177,7 +176,7 @@ type recorder struct {
 	// mu is held while they are written, since streams that run at once also end
 	// at once. It guards what follows.
 	mu      sync.Mutex
-	writes  []func(err error, complete bool)
+	write   func(err error, complete bool)
 	written int // the ledger's events by then; 0 if they may be incomplete
 	over    bool
 }
@@ -186,23 +185,13 @@ type recorder struct {
 // whenever a stream of it does, with the stream's, one call at a time. In the last
 // call complete tells that there is nothing new but the error: then what was written
 // has to be left alone, since somebody may be reading it. Nothing is called when the
-// RPC's caller knows that it has ended. It is for Hooks.Started, and what it returns
+// RPC's caller knows that it has ended. It is for Hooks.Started, once, and what it returns
 // has to be among the options of the RPC.
 func (l *Ledger) WriteRecords(write func(err error, complete bool)) grpc.CallOption {
-	special, r := l.specialize(), &recorder{ledger: l, writes: []func(error, bool){write}}
-	if special.recorder.CompareAndSwap(nil, r) {
-		return grpc.OnFinish(r.streamOver)
-	}
-	r = special.recorder.Load()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.writes = append(r.writes, write)
-	return grpc.EmptyCallOption{}
+	r := &recorder{ledger: l, write: write}
+	l.specialize().recorder = r
+	return grpc.OnFinish(r.streamOver)
 }
-
-// Recorded tells whether WriteRecords was called: by the same hook, if dial options
-// were given twice.
-func (l *Ledger) Recorded() bool { return l.recorder() != nil }
 
 // streamOver is called by gRPC-Go: within the call that ends the stream, or from a
 // goroutine of its own when the context is over, even later than that call returns.
@@ -212,7 +201,7 @@ func (r *recorder) streamOver(err error) {
 	if r.over {
 		return
 	}
-	r.writeLocked(err, false)
+	r.write(err, false)
 	if _, ok := status.FromError(err); ok {
 		r.written = r.ledger.events()
 	}
@@ -226,15 +215,9 @@ func (r *recorder) rpcOver(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.over {
-		r.writeLocked(err, r.written != 0 && r.written == r.ledger.events())
+		r.write(err, r.written != 0 && r.written == r.ledger.events())
 	}
 	r.over = true
-}
-
-func (r *recorder) writeLocked(err error, complete bool) {
-	for _, write := range r.writes {
-		write(err, complete)
-	}
 }
 
 // events counts the beginnings and ends of attempts.

@@ -1,9 +1,6 @@
 package attempt
 
-import (
-	"context"
-	"sync/atomic"
-)
+import "context"
 
 // request is a context that says what its caller wants of the next RPC.
 type request struct {
@@ -47,21 +44,18 @@ func newRequest(ctx context.Context) *request {
 
 // special is what few RPCs have.
 type special struct {
-	// These are set before the RPC's first attempt.
-
-	start int   // the number of the first attempt
-	list  *List // the RPC's own clusters; nil if it has none
-
-	recorder atomic.Pointer[recorder] // writes the RPC's records; nil if nobody wants them
+	start    int       // the number of the first attempt
+	list     *List     // the RPC's own clusters; nil if it has none
+	recorder *recorder // writes the RPC's records; nil if nobody wants them
 }
 
 // specialize returns what the RPC has that few have, for one that is given
-// something of it.
+// something of it. It is called before the RPC's first attempt.
 func (l *Ledger) specialize() *special {
-	if l.special.Load() == nil {
-		l.special.CompareAndSwap(nil, &special{start: 1})
+	if l.special == nil {
+		l.special = &special{start: 1}
 	}
-	return l.special.Load()
+	return l.special
 }
 
 // ask gives the RPC what its caller wants.
@@ -75,16 +69,16 @@ func (l *Ledger) ask(r *request) {
 
 // start is the number of the RPC's first attempt.
 func (l *Ledger) start() int {
-	if s := l.special.Load(); s != nil {
-		return s.start
+	if l.special == nil {
+		return 1
 	}
-	return 1
+	return l.special.start
 }
 
 // recorder is nil if nobody wants the RPC's records.
 func (l *Ledger) recorder() *recorder {
-	if s := l.special.Load(); s != nil {
-		return s.recorder.Load()
+	if l.special == nil {
+		return nil
 	}
-	return nil
+	return l.special.recorder
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
 
@@ -55,8 +56,9 @@ type timeout struct {
 	limit    *Limit      // nil: none, or a header was received
 	deadline time.Time   // zero while the time does not run
 	sent     int64       // messages
-	err      error       // nil until done is closed
-	expired  *Limit      // what the attempt took longer than, if it did
+	last     *stats.OutPayload
+	err      error  // nil until done is closed
+	expired  *Limit // what the attempt took longer than, if it did
 }
 
 // startTimeout returns the attempt's timeout, which follows the RPC, and has no
@@ -190,13 +192,16 @@ func (a *Attempt) SetTimeout(limit *Limit) {
 }
 
 // messageSent is called when the attempt has sent a message of a client's stream.
-func (a *Attempt) messageSent() {
+func (a *Attempt) messageSent(e *stats.OutPayload) {
 	t := a.timeout.Load()
 	if t == nil || !a.clientStream {
 		return
 	}
 	t.mu.Lock()
-	t.sent++
+	if t.last != e { // else a second stats handler tells of the same
+		t.last = e
+		t.sent++
+	}
 	sent := t.sent
 	t.mu.Unlock()
 	if a.ledger.allSent(sent) {

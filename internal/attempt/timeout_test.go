@@ -351,7 +351,7 @@ func TestTimeoutRaces(t *testing.T) {
 		}
 		at(func() {
 			a.SetTimeout(&Limit{After: rand.N(time.Millisecond) + 1})
-			a.messageSent()
+			a.messageSent(new(stats.OutPayload))
 			time.Sleep(rand.N(time.Millisecond))
 			ta.step("end")
 		})

@@ -49,6 +49,7 @@ func channel(t testing.TB, retryable ...string) *grpc.ClientConn {
 //	begin             the attempt begins
 //	begin transparent
 //	pick              the picker works for it
+//	header            a response header comes
 //	end               it ends without an error
 //	end UNAVAILABLE   it ends with one
 //	close             its client stream is over
@@ -106,6 +107,8 @@ func (tr *trace) step(step string) {
 		if n := len(tr.attempts); n == 0 || tr.attempts[n-1] != tr.current.attempt {
 			tr.attempts = append(tr.attempts, tr.current.attempt)
 		}
+	case verb == "header":
+		h.HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
 	case verb == "pick":
 		FromContext(tr.current.attempt).Pick()
 	case verb == "end":

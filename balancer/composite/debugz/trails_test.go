@@ -51,29 +51,23 @@ func (p waitingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
 }
 
-// TestTrailsOfDialOptionsTwice: an RPC's trail is kept once, and recorded to its end
-// for whoever asks between the two.
+// TestTrailsOfDialOptionsTwice: an RPC's trail is kept once, and recorded to its end for
+// its caller.
 func TestTrailsOfDialOptionsTwice(t *testing.T) {
 	t.Parallel()
 	debugz.Handler()
 	a, b := testkit.Start(t, "a"), testkit.Start(t, "b")
-	var trail composite.Trail
-	between := unaryInterceptor(func(ctx context.Context, invoke func(context.Context, ...grpc.CallOption) error) error {
-		return invoke(ctx, composite.RecordTrail(&trail))
-	})
-	cc, target := dial(t, testkit.Service{Attempts: 2, Clusters: testkit.Clusters(a, b)}, append([]grpc.DialOption{between}, composite.DialOptions()...)...)
+	cc, target := dial(t, testkit.Service{Attempts: 2, Clusters: testkit.Clusters(a, b)}, composite.DialOptions()...)
 	testkit.AwaitServer(t, cc, "a")
 	a.Script(testkit.U)
-	var outer composite.Trail
-	if got, err := testkit.Unary(testkit.Context(t), cc, composite.RecordTrail(&outer)); got != "b" {
+	var trail composite.Trail
+	if got, err := testkit.Unary(testkit.Context(t), cc, composite.RecordTrail(&trail)); got != "b" {
 		t.Fatalf("%q answers: %v", got, err)
 	}
 	c, _ := find(process(t, debugz.Handler()), target)
 	expect(t, "trails", told(c), "OK: 1 a UNAVAILABLE 2 b OK")
-	for _, trail := range []composite.Trail{trail, outer} {
-		if n := len(trail.Attempts); n != 2 || trail.Attempts[1].Code != codes.OK {
-			t.Errorf("the trail is %v", trail)
-		}
+	if n := len(trail.Attempts); n != 2 || trail.Attempts[1].Code != codes.OK {
+		t.Errorf("the trail is %v", trail)
 	}
 }
 
