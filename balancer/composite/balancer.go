@@ -173,7 +173,7 @@ func (b *compositeBalancer) ExitIdle() {
 			c.exitIdle(byNobody)
 		}
 	}
-	if c := b.awaited(); c != nil {
+	for _, c := range b.awaited() {
 		c.connect(byChannel)
 	}
 }
@@ -189,24 +189,25 @@ func (b *compositeBalancer) isBelow() bool {
 	return false
 }
 
-// awaited is the cluster that an attempt would ask to connect if it came here. It is nil if
-// there is none, and if attempts do come here: a policy of another kind that this one is
-// below need not hand them on while it is IDLE.
-func (b *compositeBalancer) awaited() *cluster {
+// awaited are the clusters that an attempt would ask to connect if it came here. There are
+// none if attempts do come here: a policy of another kind that this one is below need not
+// hand them on while it is IDLE.
+func (b *compositeBalancer) awaited() []*cluster {
 	if !b.isBelow() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range b.clusters {
-		switch {
-		case c.view.condition == plan.Idle || c.view.nudge:
-			return c
-		case c.view.condition != plan.NoHost:
-			return nil
+	var awaited []*cluster
+	for i, c := range b.clusters {
+		if c.view.condition == plan.Idle || c.view.nudge {
+			awaited = append(awaited, c)
+		}
+		if c.view.condition != plan.NoHost && !c.view.passesOn(&b.config.clusters[i]) {
+			break
 		}
 	}
-	return nil
+	return awaited
 }
 
 // Close ends all clusters. That of the outermost policy returns when their resolvers and
