@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
 )
 
 var (
@@ -24,10 +26,10 @@ const modelRPCsOfWorld = 120
 // most of their time waiting.
 func modelSize() (rpcs, worlds int) {
 	rpcs, worlds = 20_000, 12*min(runtime.GOMAXPROCS(0), 4)
-	if modelRaceDetector {
+	if composite.RaceEnabled {
 		worlds /= 3
 	}
-	if testing.Short() || modelRaceDetector {
+	if testing.Short() || composite.RaceEnabled {
 		rpcs = 4_000
 	}
 	if *modelRPCs > 0 {

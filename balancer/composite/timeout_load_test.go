@@ -16,6 +16,7 @@ import (
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/grpc-composite/grpc-composite/balancer/composite"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
 )
 
@@ -72,7 +73,7 @@ func remains() (goroutines int, objects uint64) {
 // that runs is an object, and so is the attempt that it belongs to.
 func TestTimeoutsLeaveNothing(t *testing.T) {
 	n := int64(100_000)
-	if testing.Short() || raceEnabled {
+	if testing.Short() || composite.RaceEnabled {
 		n = 10_000
 	}
 	const callers = 64

@@ -1,5 +1,0 @@
-//go:build race
-
-package composite_test
-
-const modelRaceDetector = true
