@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	treesSeed   = flag.Uint64("trees.seed", 0, "seed of the first tree of TestTrees, from which the next ones count on; 0: a random one")
+	treesSeed   = flag.Uint64("trees.seed", 1, "seed of the first tree of TestTrees, from which the next ones count on; 0: a random one")
 	treesNumber = flag.Int("trees.number", 0, "number of trees of TestTrees; 0: 2,000, or 800 with the race detector, or 400 if the test is to be short")
 )
 

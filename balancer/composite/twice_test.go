@@ -127,7 +127,7 @@ func (r *replaying) RecvMsg(m any) error {
 		for _, m := range r.sent {
 			_ = r.ClientStream.SendMsg(m)
 		}
-		_ = r.ClientStream.CloseSend()
+		_ = r.CloseSend()
 		err = r.ClientStream.RecvMsg(m)
 	}
 	return err
