@@ -12,7 +12,10 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
+	"github.com/grpc-composite/grpc-composite/internal/attempt"
 	"github.com/grpc-composite/grpc-composite/internal/breaker"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
 	"github.com/grpc-composite/grpc-composite/internal/testkit"
@@ -270,6 +273,24 @@ func TestIsPlain(t *testing.T) {
 		tc.set(&p.clusters[0], p.config)
 		if got := p.clusters[0].isPlain(p.config); got != tc.want {
 			t.Errorf("%s: plain %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestSlotsWithoutAHost has attempts go on after the last slot that one before them has
+// used. One that finds no host has used its own if it looks at no other.
+func TestSlotsWithoutAHost(t *testing.T) {
+	for skip, want := range map[bool]int{true: 0, false: 1} {
+		p := pickerOf(t, "nn", lbConfig{nextCluster: true}, skip)
+		stream, cancel := context.WithCancel(openRPC(context.Background(), t))
+		defer cancel()
+		first := beginAttempt(stream, false)
+		if _, err := p.Pick(balancer.PickInfo{Ctx: first}); err == nil {
+			t.Fatal("the first attempt finds a host")
+		}
+		attempt.StatsHandler().HandleRPC(first, &stats.End{Client: true, Error: status.Error(codes.Unavailable, "no host")})
+		if got := beginAttempt(stream, false).NextSlot(p.policy); got != want {
+			t.Errorf("skip %v: the second attempt starts at slot %d, want %d", skip, got, want)
 		}
 	}
 }
