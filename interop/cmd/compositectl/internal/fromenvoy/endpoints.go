@@ -3,8 +3,10 @@ package fromenvoy
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/grpc-composite/grpc-composite/internal/clustertarget"
 )
@@ -104,11 +106,28 @@ func (c *converter) target(cluster *node) string {
 	return target
 }
 
+// pipeTarget returns the target for a Unix domain socket, or why there is none. gRPC
+// undoes the escapes of an absolute path, and takes any other as it stands.
+func pipeTarget(path string) (target, why string) {
+	switch {
+	case strings.HasPrefix(path, "/"):
+		// With two slashes before it, so that what follows is not taken for a host.
+		u := url.URL{Scheme: "unix", Path: path, OmitHost: !strings.HasPrefix(path, "//")}
+		return u.String(), ""
+	case strings.ContainsAny(path, "?#"):
+		return "", fmt.Sprintf("its pipe %s is not an absolute path, and a target cannot have ? and # in any other", shown(path))
+	default:
+		return "unix:" + path, ""
+	}
+}
+
 // targetOf returns the target for an endpoint, or why there is none.
 func targetOf(endpoint *node) (target, why string) {
 	address := endpoint.get("endpoint", "address")
 	if path := address.text("pipe", "path"); path != "" {
-		target = "unix:" + path
+		if target, why = pipeTarget(path); why != "" {
+			return "", why
+		}
 	} else {
 		socket := address.get("socket_address")
 		port, ok := uintOf(socket.get("port_value"))
