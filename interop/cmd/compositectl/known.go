@@ -25,7 +25,8 @@ func known(set *flag.FlagSet) {
 		if name == "" {
 			return errors.New("must not be empty")
 		}
-		if name = strings.ToLower(name); balancer.Get(name) == nil {
+		// Unlike schemes, the names of policies are told apart by their case.
+		if balancer.Get(name) == nil {
 			balancer.Register(knownPolicy(name))
 		}
 		return nil

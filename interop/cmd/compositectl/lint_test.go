@@ -63,6 +63,17 @@ func TestLintKnown(t *testing.T) {
 	runWith(custom, "lint", "--scheme", "consul", "-", "--policy", "our_own").wants(t, ran{0, "standard input: nothing found\n", ""})
 }
 
+// TestLintKnownCase lints a config whose scheme and policy have capital letters, which
+// only the registry of policies minds.
+func TestLintKnownCase(t *testing.T) {
+	const config = `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","target":"Nomad:///a","childPolicy":[{"OurOwn":{}}]}]}}]}`
+	runWith(config, "lint", "--scheme", "Nomad", "--policy", "ourown", "-").wants(t, ran{1, `standard input: error: loadBalancingConfig[0].composite.clusters[0].childPolicy
+    must name a policy that is registered, and none of these is: "OurOwn"
+    -> correct it: gRPC-Go refuses the whole service config
+`, ""})
+	runWith(config, "lint", "--scheme", "Nomad", "--policy", "OurOwn", "-").wants(t, ran{0, "standard input: nothing found\n", ""})
+}
+
 // TestLintKnowsXDS lints a config with policies that gRPC-Go registers with xDS.
 func TestLintKnowsXDS(t *testing.T) {
 	runWith(`{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","childPolicy":[{"outlier_detection_experimental":{"childPolicy":[{"least_request_experimental":{"choiceCount":2}}]}}]}]}}]}`,
