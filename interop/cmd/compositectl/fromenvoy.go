@@ -22,7 +22,8 @@ resources, or the answer of the admin port's /config_dump, in YAML or JSON. The 
 config is printed. What is not carried over, or is not quite the same, is said on the
 standard error, line by line, and so is what lint finds in the result, which may be an
 error if there is no route to take retries from. It ends with 0 all the same, with 1 if
-there is no service config to print, and with 2 if FILE cannot be read.
+there is no service config to print or not all can be written, and with 2 if FILE cannot
+be read.
 
 `,
 	limit: envoyLimit,
@@ -40,8 +41,8 @@ there is no service config to print, and with 2 if FILE cannot be read.
 				_, _ = fmt.Fprint(errs, "\ncompositectl lint says of the result:\n")
 				printFindings(errs, "result", findings)
 			}
-			_, err = fmt.Fprint(out, result.ServiceConfig)
-			return err
+			_, _ = fmt.Fprint(out, result.ServiceConfig)
+			return nil
 		}
 	},
 }

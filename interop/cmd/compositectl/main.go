@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 
 // Exit codes, besides 0.
 const (
-	exitFound = 1 // the input has errors
+	exitFound = 1 // the input has errors, or what is found cannot be written
 	exitUsage = 2 // the command line has
 )
 
@@ -64,6 +65,29 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 // run is the program, with its arguments, and returns its exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
+	o, e := printer{to: out}, printer{to: errs}
+	code := dispatch(args, in, &o, &e)
+	if err := cmp.Or(o.err, e.err); err != nil {
+		_, _ = fmt.Fprintf(errs, "compositectl: not all was written: %v\n", err)
+		code = cmp.Or(code, exitFound)
+	}
+	return code
+}
+
+// printer keeps the first error of writing, which run looks at in the end, so that
+// nobody else has to.
+type printer struct {
+	to  io.Writer
+	err error
+}
+
+func (p *printer) Write(text []byte) (int, error) {
+	n, err := p.to.Write(text)
+	p.err = cmp.Or(p.err, err)
+	return n, err
+}
+
+func dispatch(args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) == 0 {
 		_, _ = fmt.Fprint(errs, usage)
 		return exitUsage

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +83,46 @@ func TestUsage(t *testing.T) {
 		})
 	}
 }
+
+// TestNotWritten checks that no command ends as if all were well when what it prints,
+// or what it says besides, cannot be written.
+func TestNotWritten(t *testing.T) {
+	const said = "compositectl: not all was written: no space\n"
+	for _, tc := range []struct {
+		name  string
+		input string
+		args  []string
+		errs  bool // it is the standard error that cannot be written
+	}{
+		{"lint", good, []string{"lint", "-"}, false},
+		{"lint, as JSON", good, []string{"lint", "--json", "-"}, false},
+		{"lint, with an error", errored, []string{"lint", "-"}, false},
+		{"explain", good, []string{"explain", "-"}, false},
+		{"explain, and what lint finds", warned, []string{"explain", "-"}, true},
+		{"from-envoy", "", []string{"from-envoy", "testdata/envoy/documented.yaml"}, false},
+		{"from-envoy, and its notes", "", []string{"from-envoy", "testdata/envoy/documented.yaml"}, true},
+		{"help", "", []string{"help"}, false},
+		{"help of lint", "", []string{"lint", "-h"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out, errs io.Writer = full{}, new(strings.Builder)
+			if tc.errs {
+				out, errs = io.Discard, full{}
+			}
+			if code := run(tc.args, strings.NewReader(tc.input), out, errs); code != exitFound {
+				t.Errorf("it ends with %d, want %d", code, exitFound)
+			}
+			if text, ok := errs.(*strings.Builder); ok && !strings.HasSuffix(text.String(), said) {
+				t.Errorf("it says %q, want it to end with %q", text, said)
+			}
+		})
+	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestInputTooLarge(t *testing.T) {
 	got := runWith(strings.Repeat(" ", configLimit+1), "lint", "-")
