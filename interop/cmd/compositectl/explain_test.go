@@ -98,6 +98,21 @@ all methods that no entry of methodConfig names
   worst case:                           56.8s = 50s attempts + 5s connecting + 1.8s back-offs
 
 `},
+		{"the next cluster, and attempts that wait for a host", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],"waitForReady":true,` + strings.Replace(retry, "3", "5", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)
+       → if no host: b → if no host: the RPC waits (waitForReady)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → b (unix:///b, 1s timeout, 2s to connect)
+       → if no host: the RPC waits (waitForReady)
+       (or later: progression NEXT_CLUSTER starts after the last slot that was used)
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 160ms to 240ms
+  attempt 3 → no slot: the RPC ends with the status of the attempt before (overflow: FAIL)
+
+  longest time, all clusters connected: 11.36s = 11s attempts + 360ms back-offs
+  worst case:                           unbounded (it waits for ready, and no timeout)
+
+`},
 		{"the next cluster, and nothing skipped", `{"loadBalancingConfig":[{"composite":{"progression":"NEXT_CLUSTER","skipClustersWithoutHosts":false,"clusters":[` + slowest + `]}}],"methodConfig":[{"name":[{}],` + retry + `}]}`, `all methods (methodConfig[0])
 
   attempt 1 → a (the channel's own resolver, 10s timeout, 1s to connect)

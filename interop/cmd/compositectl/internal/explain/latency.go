@@ -36,10 +36,14 @@ func count(p *policy, retry *svcconfig.RetryPolicy) int {
 // most returns how many attempts the channel lets an RPC have.
 func most(retry *svcconfig.RetryPolicy) int { return min(retry.MaxAttempts, plan.MaxSlots) }
 
-// repeats tells whether an attempt can find no host, use no slot, and be followed by
-// another that starts where it did.
-func (p *policy) repeats(retry *svcconfig.RetryPolicy) bool {
-	return p.nextCluster && p.slots.Skip() && !p.failRequest && retry != nil && retry.Retryable(codes.Unavailable)
+// waits tells whether an attempt that finds no host waits for one.
+func waits(m *svcconfig.MethodConfig) bool { return m.WaitForReady != nil && *m.WaitForReady }
+
+// repeats tells whether an attempt of the entry can find no host, use no slot, and be
+// followed by another that starts where it did.
+func (p *policy) repeats(m *svcconfig.MethodConfig) bool {
+	return p.nextCluster && p.slots.Skip() && !p.failRequest && !waits(m) &&
+		m.RetryPolicy != nil && m.RetryPolicy.Retryable(codes.Unavailable)
 }
 
 // worst adds up what an RPC of the entry can take, if each attempt does what takes it
@@ -50,7 +54,7 @@ func (p *policy) repeats(retry *svcconfig.RetryPolicy) bool {
 // a later one it has less to wait for, unless the list starts over.
 func worst(p *policy, m *svcconfig.MethodConfig) latency {
 	n := count(p, m.RetryPolicy)
-	repeats := p.repeats(m.RetryPolicy)
+	repeats := p.repeats(m)
 	if repeats {
 		n = most(m.RetryPolicy)
 	}

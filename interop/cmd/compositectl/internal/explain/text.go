@@ -79,14 +79,13 @@ func join(names []svcconfig.MethodName) string {
 func write(b *strings.Builder, title string, p *policy, m *svcconfig.MethodConfig) {
 	fmt.Fprintf(b, "%s\n\n", title)
 	n := count(p, m.RetryPolicy)
-	waits := m.WaitForReady != nil && *m.WaitForReady
 	for a := 1; a <= n; a++ {
 		if a > 1 {
 			least, most := m.RetryPolicy.Backoff(a - 1)
 			fmt.Fprintf(b, "     │  after %s, and a back-off of %v to %v\n", codeList(m.RetryPolicy.RetryableStatusCodes), round(least), round(most))
 		}
-		writeAttempt(b, p, a, waits)
-		writeProgression(b, p, a, m.RetryPolicy)
+		writeAttempt(b, p, a, waits(m))
+		writeProgression(b, p, a, m)
 	}
 	if m.RetryPolicy == nil {
 		b.WriteString("     no retry policy: no other attempt follows\n")
@@ -125,7 +124,7 @@ func writeAttempt(b *strings.Builder, p *policy, a int, waits bool) {
 }
 
 // writeProgression writes where else an attempt may start.
-func writeProgression(b *strings.Builder, p *policy, a int, retry *svcconfig.RetryPolicy) {
+func writeProgression(b *strings.Builder, p *policy, a int, m *svcconfig.MethodConfig) {
 	if !p.nextCluster || a == 1 {
 		return
 	}
@@ -134,10 +133,10 @@ func writeProgression(b *strings.Builder, p *policy, a int, retry *svcconfig.Ret
 	if ok && p.slots.Skip() {
 		parts = append(parts, "or later: progression NEXT_CLUSTER starts after the last slot that was used")
 	}
-	if p.repeats(retry) {
+	if p.repeats(m) {
 		parts = append(parts, "or earlier, if an attempt found no host and so used no slot")
-		if !ok && a < most(retry) {
-			parts = append(parts, fmt.Sprintf("an RPC then has up to %d attempts", most(retry)))
+		if n := most(m.RetryPolicy); !ok && a < n {
+			parts = append(parts, fmt.Sprintf("an RPC then has up to %d attempts", n))
 		}
 	}
 	if len(parts) > 0 {
@@ -181,13 +180,12 @@ func (c cluster) text() string {
 // at all.
 func writeWorst(b *strings.Builder, p *policy, m *svcconfig.MethodConfig) {
 	connected, all := connected(p, m), worst(p, m)
-	waits := m.WaitForReady != nil && *m.WaitForReady
 	limit := time.Duration(-1)
 	if m.Timeout != nil && *m.Timeout >= 0 {
 		limit = time.Duration(*m.Timeout)
 	}
 	fmt.Fprintf(b, "  longest time, all clusters connected: %s\n", connected.text(limit, false))
-	fmt.Fprintf(b, "  worst case:                           %s\n", all.text(limit, waits))
+	fmt.Fprintf(b, "  worst case:                           %s\n", all.text(limit, waits(m)))
 }
 
 // text says how long it is under the entry's timeout, which is none if it is negative,
