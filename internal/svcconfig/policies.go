@@ -72,16 +72,14 @@ func Find(p Policy, name string) []Policy {
 }
 
 // Inside is Find for the lists in a policy's config.
-func Inside(p Policy, name string) []Policy {
-	dec := json.NewDecoder(bytes.NewReader(p.Config))
-	dec.UseNumber()
-	var config any
-	if err := dec.Decode(&config); err != nil {
-		return nil
-	}
-	f := finder{name: name}
-	f.value(config, p.Path, 0)
-	return f.found
+func Inside(p Policy, name string) []Policy { return search(p, name).found }
+
+// Beside tells whether there is a policy in use, down from the one given, that is
+// neither of that name nor has a list of policies inside it: RPCs may then come to hosts
+// by none of those that Find returns.
+func Beside(p Policy, name string) bool {
+	f := search(p, name)
+	return p.Name != name && (f.beside || f.lists == 0)
 }
 
 // MaxDepth is how many objects and lists, one in another, a config may have: each
@@ -90,8 +88,22 @@ func Inside(p Policy, name string) []Policy {
 const MaxDepth = 100
 
 type finder struct {
-	name  string
-	found []Policy
+	name   string
+	found  []Policy
+	lists  int  // of policies, so far
+	beside bool // a policy of another name has none of them inside it
+}
+
+// search looks into a policy's config.
+func search(p Policy, name string) finder {
+	f := finder{name: name}
+	dec := json.NewDecoder(bytes.NewReader(p.Config))
+	dec.UseNumber()
+	var config any
+	if err := dec.Decode(&config); err == nil {
+		f.value(config, p.Path, 0)
+	}
+	return f
 }
 
 func (f *finder) value(v any, path string, depth int) {
@@ -105,6 +117,7 @@ func (f *finder) value(v any, path string, depth int) {
 		}
 	case []any:
 		if i, name, config, ok := chosen(v); ok {
+			f.lists++
 			f.policy(name, config, configjson.Join(fmt.Sprintf("%s[%d]", path, i), name), depth)
 			return
 		}
@@ -116,7 +129,9 @@ func (f *finder) value(v any, path string, depth int) {
 
 func (f *finder) policy(name string, config any, path string, depth int) {
 	if name != f.name {
+		lists := f.lists
 		f.value(config, path, depth)
+		f.beside = f.beside || f.lists == lists
 		return
 	}
 	if text, err := json.Marshal(config); err == nil {

@@ -19,6 +19,15 @@ func nested(more, policy, clusters string) string {
 	return `{"name":"n","target":"unix:///n",` + more + `"childPolicy":[{"composite":{` + policy + `"clusters":[` + clusters + `]}}]}`
 }
 
+// weighted is a policy that sends RPCs to others.
+func weighted(policies ...string) string {
+	targets := make([]string, len(policies))
+	for i, p := range policies {
+		targets[i] = fmt.Sprintf(`"t%d":{"weight":1,"childPolicy":[%s]}`, i, p)
+	}
+	return `{"weighted_target_experimental":{"targets":{` + strings.Join(targets, ",") + `}}}`
+}
+
 func TestExplain(t *testing.T) {
 	const retry = `"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE","DEADLINE_EXCEEDED"]}`
 	const bounded = `{"name":"a","attemptTimeout":"1s","connectTimeout":"0s"},{"name":"b","target":"unix:///b","attemptTimeout":"2s","connectTimeout":"3s","lazy":true,"maxRequests":7,"cooldown":{"consecutiveFailures":5},"childPolicy":[{"nothing":{}},{"pick_first":{}}]}`
@@ -202,6 +211,42 @@ all methods that no entry of methodConfig names
 
   longest time, all clusters connected: 11.12s = 11s attempts + 120ms back-offs
   worst case:                           25.12s = 20s attempts + 5s connecting + 120ms back-offs
+
+`},
+		{"composite inside another policy", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","target":"unix:///a","childPolicy":[` +
+			weighted(`{"composite":{"clusters":[{"name":"c","attemptTimeout":"2s"},{"name":"d","attemptTimeout":"3s"}]}}`, `{"composite":{"clusters":[{"name":"e","attemptTimeout":"5s","connectTimeout":"9s"}]}}`) +
+			`]},{"name":"a"},{"name":"b","target":"unix:///b","attemptTimeout":"4s"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])
+
+  attempt 1 → a (unix:///a, no timeout of its own, 1s to connect, weighted_target_experimental)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+     │  after UNAVAILABLE or DEADLINE_EXCEEDED, and a back-off of 80ms to 120ms
+  attempt 2 → a (unix:///a, no timeout of its own, 1s to connect, weighted_target_experimental)
+       → if no host: b → if no host: the attempt fails with UNAVAILABLE
+
+  longest time, all clusters connected: 9.12s = 9s attempts + 120ms back-offs
+  worst case:                           22.12s = 8s attempts + 14s connecting + 120ms back-offs
+
+`},
+		{"composite inside another policy, and one that is not", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","target":"unix:///a","childPolicy":[` +
+			weighted(`{"composite":{"clusters":[{"name":"c","attemptTimeout":"2s"}]}}`, `{"outlier_detection_experimental":{"childPolicy":[{"round_robin":{}}]}}`) + `]}]}}]}`, `all methods
+
+  attempt 1 → a (unix:///a, no timeout, 1s to connect, weighted_target_experimental)
+       → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: unbounded (no attemptTimeout of a, and no timeout)
+  worst case:                           unbounded (no attemptTimeout of a, and no timeout)
+
+`},
+		{"composite inside another policy, in part without a limit", `{"loadBalancingConfig":[{"composite":{"clusters":[{"name":"a","target":"unix:///a","childPolicy":[` +
+			weighted(`{"composite":{"clusters":[{"name":"c","attemptTimeout":"2s"}]}}`, `{"composite":{"clusters":[{"name":"d"}]}}`) + `]}]}}]}`, `all methods
+
+  attempt 1 → a (unix:///a, no timeout of its own, 1s to connect, weighted_target_experimental)
+       → if no host: the attempt fails with UNAVAILABLE
+     no retry policy: no other attempt follows
+
+  longest time, all clusters connected: unbounded (no attemptTimeout of d inside a, and no timeout)
+  worst case:                           unbounded (no attemptTimeout of d inside a, and no timeout)
 
 `},
 		{"a cluster that comes again", `{"loadBalancingConfig":[{"composite":{"clusters":[` + bounded + `,{"name":"a"}]}}],"methodConfig":[{"name":[{}],` + strings.Replace(retry, "3", "2", 1) + `}]}`, `all methods (methodConfig[0])

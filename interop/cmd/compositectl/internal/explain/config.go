@@ -34,7 +34,8 @@ type cluster struct {
 	name, target   string
 	connectTimeout time.Duration
 	attemptTimeout time.Duration // 0: none
-	inside         *policy       // its child policy, if that is composite too
+	inside         []*policy     // the composite policies in use inside it
+	direct         bool          // RPCs may come to its hosts by none of these
 	about          []string      // what else to say of it
 }
 
@@ -60,16 +61,9 @@ func read(text string) (*svcconfig.Config, []*policy, error) {
 	if err := check(used); err != nil {
 		return nil, nil, err
 	}
-	var policies []*policy
-	for _, found := range svcconfig.Find(used, name) {
-		if check(found) != nil {
-			continue // and the policy around it is content: it does not read this
-		}
-		p, err := readPolicy(found)
-		if err != nil {
-			return nil, nil, err
-		}
-		policies = append(policies, p)
+	policies, err := composites(used)
+	if err != nil {
+		return nil, nil, err
 	}
 	if len(policies) == 0 {
 		return nil, nil, fmt.Errorf("the policy in use is %q and not %q", used.Name, name)
@@ -151,15 +145,34 @@ func readCluster(c *pb.Cluster) (cluster, error) {
 		out.about = append(out.about, fmt.Sprintf("rests after %d failures in a row", n))
 	}
 	p, ok := childPolicy(c.GetChildPolicy())
-	if ok && p.Name != "round_robin" {
-		out.about = append(out.about, p.Name)
-	}
-	if !ok || p.Name != name {
+	if !ok {
+		out.direct = true
 		return out, nil
 	}
+	if p.Name != "round_robin" {
+		out.about = append(out.about, p.Name)
+	}
 	var err error
-	out.inside, err = readPolicy(p)
+	out.inside, err = composites(p)
+	out.direct = len(out.inside) == 0 || svcconfig.Beside(p, name)
 	return out, err
+}
+
+// composites returns the composite policies in use down from a policy whose config is
+// accepted, but not those inside them.
+func composites(in svcconfig.Policy) ([]*policy, error) {
+	var policies []*policy
+	for _, found := range svcconfig.Find(in, name) {
+		if in.Name != name && check(found) != nil {
+			continue // and the policy around it is content: it does not read this
+		}
+		p, err := readPolicy(found)
+		if err != nil {
+			return nil, err
+		}
+		policies = append(policies, p)
+	}
+	return policies, nil
 }
 
 // childPolicy returns the policy of a list that is used.

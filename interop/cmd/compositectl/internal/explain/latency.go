@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -77,11 +76,13 @@ func connected(p *policy, m *svcconfig.MethodConfig) latency {
 // add adds up so many attempts of an RPC, and the back-offs.
 func add(n int, m *svcconfig.MethodConfig, attempt func(a int) latency) latency {
 	var sum latency
+	seen := make(map[string]bool)
 	for a := 1; a <= n; a++ {
 		l := attempt(a)
 		sum.connecting, sum.attempts = svcconfig.Add(sum.connecting, l.connecting), svcconfig.Add(sum.attempts, l.attempts)
 		for _, name := range l.unlimited {
-			if !slices.Contains(sum.unlimited, name) {
+			if !seen[name] {
+				seen[name] = true
 				sum.unlimited = append(sum.unlimited, name)
 			}
 		}

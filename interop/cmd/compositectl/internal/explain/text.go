@@ -170,7 +170,7 @@ func (c cluster) text() string {
 	switch {
 	case c.attemptTimeout > 0:
 		about[1] = fmt.Sprintf("%v timeout", c.attemptTimeout)
-	case c.inside != nil:
+	case len(c.inside) > 0 && !c.direct:
 		about[1] = "no timeout of its own"
 	}
 	return fmt.Sprintf("%s (%s)", oneLine(c.name), strings.Join(append(about, c.about...), ", "))

@@ -10,73 +10,83 @@ import (
 // before end, under the attemptTimeout of what is around the policy, 0 for none, and
 // how long it may wait there before it passes on to what comes after the policy.
 func (p *policy) longest(a, first, end int, limit time.Duration) (longest latency, passes time.Duration) {
-	var unlimited []string
 	waits := time.Duration(0) // before it comes to the cluster
 	for _, c := range p.between(first, end) {
 		if !p.slots.Skip() {
 			waits = 0 // it starts here
 		}
 		l, more := c.longest(a, limit)
-		unlimited = append(unlimited, l.unlimited...)
-		if l.connecting = svcconfig.Add(waits, l.connecting); l.total() >= longest.total() {
-			longest = l
-		}
+		l.connecting = svcconfig.Add(waits, l.connecting)
+		longest.or(l)
 		waits = svcconfig.Add(waits, more)
 		passes = max(passes, waits)
 	}
-	longest.unlimited = unlimited
 	return longest, passes
 }
 
-// longest is the same for one cluster.
+// longest is the same for one cluster: the longest of what the policies inside it may
+// take.
 func (c *cluster) longest(a int, limit time.Duration) (longest latency, passes time.Duration) {
 	limit = c.limit(limit)
-	if c.inside == nil {
-		return c.sent(limit), c.connectTimeout
+	if c.direct {
+		longest, passes = c.sent(limit), c.connectTimeout
 	}
-	first, end := c.inside.slots.Reach(a, c.inside.nextCluster)
-	longest, passes = c.inside.longest(a, first, end, limit)
-	longest.connecting = svcconfig.Add(c.connectTimeout, longest.connecting)
-	longest.unlimited = c.around(longest.unlimited)
-	return longest, svcconfig.Add(c.connectTimeout, passes)
+	for _, p := range c.inside {
+		first, end := p.slots.Reach(a, p.nextCluster)
+		l, more := p.longest(a, first, end, limit)
+		l.connecting = svcconfig.Add(c.connectTimeout, l.connecting)
+		l.unlimited = c.around(l.unlimited)
+		longest.or(l)
+		passes = max(passes, svcconfig.Add(c.connectTimeout, more))
+	}
+	return longest, passes
 }
 
 // connected returns what attempt a takes at the longest while every cluster has a
-// host: on the first one, from its slot on, that has a slot for it inside. There may
-// be none.
-func (p *policy) connected(a int, limit time.Duration) (latency, bool) {
+// host: on the first one, from its slot on, that has a slot for it inside. Of several
+// policies inside one cluster some may have none, and then it may come to the next
+// cluster, too: it passes.
+func (p *policy) connected(a int, limit time.Duration) (longest latency, passes bool) {
 	for _, c := range p.between(p.slots.Reach(a, false)) {
-		if l, ok := c.connected(a, limit); ok {
-			return l, true
+		l, passes := c.connected(a, limit)
+		longest.or(l)
+		if !passes {
+			return longest, false
 		}
 	}
-	return latency{}, false
+	return longest, true
 }
 
-// connected is the same for one cluster. Inside it progression NEXT_CLUSTER has the
-// attempt start anywhere up to its own slot, by how many came there before.
-func (c *cluster) connected(a int, limit time.Duration) (longest latency, ok bool) {
+// connected is the same for one cluster.
+func (c *cluster) connected(a int, limit time.Duration) (longest latency, passes bool) {
 	limit = c.limit(limit)
-	switch {
-	case c.inside == nil:
-		longest, ok = c.sent(limit), true
+	if c.direct {
+		longest = c.sent(limit)
 		longest.connecting = 0
-		return longest, ok
-	case !c.inside.nextCluster:
-		longest, ok = c.inside.connected(a, limit)
-	default:
-		var unlimited []string
-		for _, inner := range c.inside.between(0, min(a, c.inside.slots.Len())) {
-			l, has := inner.connected(a, limit)
-			unlimited = append(unlimited, l.unlimited...)
-			if ok = ok || has; l.total() >= longest.total() {
-				longest = l
-			}
-		}
-		longest.unlimited = unlimited
 	}
-	longest.unlimited = c.around(longest.unlimited)
-	return longest, ok
+	for _, p := range c.inside {
+		l, more := p.connectedInside(a, limit)
+		l.unlimited = c.around(l.unlimited)
+		longest.or(l)
+		passes = passes || more
+	}
+	return longest, passes
+}
+
+// connectedInside is connected for a policy inside a cluster. There progression
+// NEXT_CLUSTER has the attempt start anywhere up to its own slot, by how many came there
+// before.
+func (p *policy) connectedInside(a int, limit time.Duration) (longest latency, passes bool) {
+	if !p.nextCluster {
+		return p.connected(a, limit)
+	}
+	passes = true
+	for _, c := range p.between(0, min(a, p.slots.Len())) {
+		l, more := c.connected(a, limit)
+		longest.or(l)
+		passes = passes && more
+	}
+	return longest, passes
 }
 
 // between returns the clusters at the slots from first to before end, each once.
@@ -99,6 +109,14 @@ func (c *cluster) limit(around time.Duration) time.Duration {
 		return max(around, c.attemptTimeout)
 	}
 	return min(around, c.attemptTimeout)
+}
+
+// or makes it the longer of two, with what is unlimited in either.
+func (l *latency) or(o latency) {
+	l.unlimited = append(l.unlimited, o.unlimited...)
+	if o.total() >= l.total() {
+		l.connecting, l.attempts, l.backoffs = o.connecting, o.attempts, o.backoffs
+	}
 }
 
 // sent is an attempt that is timed out by the cluster, after it was connecting.
