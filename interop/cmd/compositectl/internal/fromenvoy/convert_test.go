@@ -254,6 +254,22 @@ func TestConvert(t *testing.T) {
 				"100: outlier_detection.success_rate_stdev_factor: not carried over: x is not a value for it",
 				"100: outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without",
 				"100: outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode"}},
+		{name: "outlier detection of failures in a row by default", a: "outlier_detection: {}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0.outlier_detection_experimental.interval", want: "", notes: []string{
+				`100: consecutive_5xx: left out, so in Envoy it is 5, which is not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 5} does, for the cluster as a whole`,
+				"100: outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without",
+				"100: outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode"}},
+		{name: "outlier detection of failures in a row, not enforced", a: "outlier_detection: {consecutive_5xx: 7, enforcing_consecutive_5xx: 0, consecutive_gateway_failure: 6}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0.outlier_detection_experimental.interval", want: "", notes: []string{
+				`100: consecutive_gateway_failure: not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 6} does, for the cluster as a whole`,
+				"100: outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without",
+				"100: outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode"}},
+		{name: "outlier detection of failures in a row, enforced in part", a: "outlier_detection: {enforcing_consecutive_5xx: 50}",
+			routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".childPolicy.0.outlier_detection_experimental.interval", want: "", notes: []string{
+				`100: consecutive_5xx: left out, so in Envoy it is 5, which is not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 5} does, for the cluster as a whole`,
+				`100: enforcing_consecutive_5xx: not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": 5} does, for the cluster as a whole`,
+				"100: outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without",
+				"100: outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode"}},
 		{name: "no requests", a: "circuit_breakers: {thresholds: [{max_requests: 0}], per_host_thresholds: []}", routes: []string{all("retry_on: unavailable" + someBackoff)}, part: clusterA + ".maxRequests", want: "", notes: []string{
 			"100: max_requests: not carried over: maxRequests must be at least 1",
 			"100: per_host_thresholds: not carried over: gRPC has requests alone to limit"}},

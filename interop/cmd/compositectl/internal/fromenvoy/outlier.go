@@ -1,6 +1,9 @@
 package fromenvoy
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // outlierFields maps the fields that gRPC's outlier detection (gRFC A50) has too to
 // its own, with the message that they are in.
@@ -32,11 +35,11 @@ func (c *converter) outlierDetection(from *node, out *cluster) {
 	}
 	// Envoy's default, and not gRPC's: success rates are judged.
 	config := map[string]any{"successRateEjection": map[string]any{}}
+	c.failuresInARow(n)
 	for _, f := range n.fields {
 		to, known := outlierFields[f.name]
 		switch {
 		case known && to[1] == "":
-			c.notef(f.line, `%s: not carried over: gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": %s} does, for the cluster as a whole`, f.name, orFive(f))
 			continue
 		case !known:
 			c.notef(f.line, "outlier_detection.%s: not carried over: gRPC's has nothing like it", shown(f.name))
@@ -64,6 +67,26 @@ func (c *converter) outlierDetection(from *node, out *cluster) {
 	out.ChildPolicy = append([]map[string]any{{"outlier_detection_experimental": config}}, inner...)
 	c.notef(n.line, "outlier_detection: carried over for programs that import google.golang.org/grpc/xds; others do without")
 	c.notef(n.line, "outlier_detection: a cluster whose hosts are all ejected has no host: there is no panic mode")
+}
+
+// failuresInARow notes the settings of outlier detection that count failures in a row,
+// and Envoy's default, which counts them as well.
+func (c *converter) failuresInARow(n *node) {
+	const instead = `gRPC's outlier detection does not count failures in a row; the cluster's "cooldown": {"consecutiveFailures": %s} does, for the cluster as a whole`
+	percent, ok := uintOf(n.get("enforcing_consecutive_5xx"))
+	off := ok && percent == 0
+	for _, f := range n.fields {
+		to, known := outlierFields[f.name]
+		if off && strings.HasSuffix(f.name, "consecutive_5xx") {
+			continue // Envoy ejects no host for it
+		}
+		if known && to[1] == "" {
+			c.notef(f.line, "%s: not carried over: "+instead, f.name, orFive(f))
+		}
+	}
+	if !off && n.get("consecutive_5xx") == nil {
+		c.notef(n.line, "consecutive_5xx: left out, so in Envoy it is 5, which is not carried over: "+instead, "5")
+	}
 }
 
 func orFive(f *field) string {
