@@ -11,7 +11,7 @@ var (
 	compositeFields = map[string]string{
 		"name": "", "cluster_type": "", "lb_policy": "", "connect_timeout": "", "alt_stat_name": "",
 		"@type":            "",
-		"circuit_breakers": "Envoy counts max_retries on the composite cluster; gRPC has no limit on retries but retryThrottling, which stops those to healthy clusters too",
+		"circuit_breakers": "Envoy counts max_retries on the composite cluster; " + unlimitedRetries,
 		"type":             "a composite cluster has none",
 	}
 	clusterFields = map[string]string{
@@ -40,6 +40,8 @@ var (
 		"transport_socket_matches":          "give the clusters' credentials by composite.NewTransportCredentials",
 	}
 )
+
+const unlimitedRetries = "gRPC has no limit on retries but retryThrottling, which stops those to healthy clusters too"
 
 // others notes the fields of an object that are not carried over.
 func (c *converter) others(n *node, known map[string]string) {

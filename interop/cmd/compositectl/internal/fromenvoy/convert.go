@@ -163,6 +163,9 @@ func (c *converter) convert() *serviceConfig {
 	config := &serviceConfig{LoadBalancingConfig: []map[string]*policy{{policyName: p}}}
 	c.methods(config, p)
 	config.HealthCheckConfig = c.healthCheck()
+	if c.composite.get("circuit_breakers") == nil {
+		c.notef(c.composite.line, "circuit_breakers: left out, so in Envoy max_retries is 3: no retry is made while 3 others are under way. It is not carried over: %s. Nor is max_requests of the clusters that leave it out, which is 1024", unlimitedRetries)
+	}
 	return config
 }
 

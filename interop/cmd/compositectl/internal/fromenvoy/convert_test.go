@@ -43,6 +43,9 @@ const (
 	clusterA     = `loadBalancingConfig.0.composite.clusters.0`
 )
 
+// limits is the note of a composite cluster without circuit_breakers.
+const limits = "circuit_breakers: left out, so in Envoy max_retries is 3: no retry is made while 3 others are under way. It is not carried over: gRPC has no limit on retries but retryThrottling, which stops those to healthy clusters too. Nor is max_requests of the clusters that leave it out, which is 1024"
+
 func TestConvert(t *testing.T) {
 	const (
 		backoff = "retry_back_off: Envoy draws each wait from nothing to the interval (base 1ms, doubled up to 10ms); gRPC waits the interval, give or take 20 %. The next attempt goes to another cluster: it need not wait, and 0.001s will do"
@@ -56,7 +59,7 @@ func TestConvert(t *testing.T) {
 		a, b   string
 		part   string // of the service config
 		want   string
-		notes  []string // besides those of retry_back_off and refused connections
+		notes  []string // besides those of retry_back_off, refused connections and Envoy's limits by default
 	}{
 		{name: "a gRPC condition", routes: []string{all("retry_on: unavailable" + someBackoff)}, part: codesPart, want: `["UNAVAILABLE"]`},
 		{name: "all gRPC conditions", routes: []string{all(`retry_on: "cancelled,deadline-exceeded,internal,resource-exhausted,unavailable"` + someBackoff)},
@@ -288,7 +291,7 @@ func TestConvert(t *testing.T) {
 			}
 			var notes []string
 			for _, n := range got.Notes {
-				if n.Text != backoff && n.Text != refused {
+				if n.Text != backoff && n.Text != refused && n.Text != limits {
 					notes = append(notes, fmt.Sprintf("%d: %s", n.Line, n.Text))
 				}
 			}
@@ -297,6 +300,38 @@ func TestConvert(t *testing.T) {
 			want := slices.Sorted(slices.Values(tc.notes))
 			if !slices.Equal(notes, want) {
 				t.Errorf("the notes are\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// TestConvertLimits checks that Envoy's limit on retries is noted for the composite
+// cluster alone, whether or not the file has it.
+func TestConvertLimits(t *testing.T) {
+	const text = `routes: {virtual_hosts: [{routes: [{match: {prefix: /}, route: {cluster: outer}}]}]}
+clusters:
+- {name: outer, %s cluster_type: {name: envoy.clusters.composite, typed_config: {clusters: [{name: inner}]}}}
+- {name: inner, lb_policy: CLUSTER_PROVIDED, cluster_type: {name: envoy.clusters.composite, typed_config: {clusters: [{name: a}]}}}
+- {name: a, type: STATIC}
+`
+	const written = "circuit_breakers: not carried over: Envoy counts max_retries on the composite cluster; gRPC has no limit on retries but retryThrottling, which stops those to healthy clusters too"
+	for _, tc := range []struct{ name, breakers, want string }{
+		{"left out", "", "3: " + limits},
+		{"written", "circuit_breakers: {thresholds: [{max_retries: 5}]},", "3: " + written},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := fromenvoy.Convert(fmt.Appendf(nil, text, tc.breakers), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var notes []string
+			for _, n := range got.Notes {
+				if strings.HasPrefix(n.Text, "circuit_breakers") {
+					notes = append(notes, fmt.Sprintf("%d: %s", n.Line, n.Text))
+				}
+			}
+			if !slices.Equal(notes, []string{tc.want}) {
+				t.Errorf("the notes are %q, want %q", notes, tc.want)
 			}
 		})
 	}
