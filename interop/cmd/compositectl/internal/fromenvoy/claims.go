@@ -5,12 +5,13 @@ import (
 	"iter"
 )
 
-// claims are what the routes of a virtual host take, in order, as far as they tell
-// requests apart by their methods alone: Envoy has the first route that matches.
+// claims are what the routes of a virtual host take, in order: Envoy has the first
+// route that matches.
 type claims struct {
-	all       []claim
+	all       []claim // those that tell requests apart by their methods alone
 	first     map[methodName]claim
 	ofService map[string][]claim
+	parts     []part // the others
 }
 
 // claim is a route that takes some methods.
@@ -36,29 +37,42 @@ func (c *claims) add(n methodName, line int, goal string) {
 	c.ofService[n.Service] = append(c.ofService[n.Service], added)
 }
 
-// covering returns the route that takes all of a name.
-func (c *claims) covering(n methodName) (claim, bool) {
+// covering returns the first route that takes all of a name.
+func (c *claims) covering(n methodName) (first claim, ok bool) {
 	for _, earlier := range n.wider() {
-		if found, ok := c.first[earlier]; ok {
-			return found, true
+		if first, ok = c.first[earlier]; ok {
+			break
 		}
 	}
-	return claim{}, false
+	begin := n.begin()
+	for i := range c.parts {
+		if p := &c.parts[i]; p.covers(begin) && (!ok || p.line < first.line) {
+			return claim{line: p.line, goal: p.goal}, true
+		}
+	}
+	return first, ok
 }
 
 // elsewhere yields the routes that take a part of a name, and not to the composite
-// cluster.
-func (c *claims) elsewhere(n methodName) iter.Seq[claim] {
-	var parts []claim
+// cluster, with what they take.
+func (c *claims) elsewhere(n methodName) iter.Seq2[string, claim] {
+	var named []claim
 	switch {
 	case n.Service == "":
-		parts = c.all
+		named = c.all
 	case n.Method == "":
-		parts = c.ofService[n.Service]
+		named = c.ofService[n.Service]
 	}
-	return func(yield func(claim) bool) {
-		for _, part := range parts {
-			if part.goal != "" && !yield(part) {
+	return func(yield func(string, claim) bool) {
+		for _, other := range named {
+			if other.goal != "" && !yield(other.methods()+" goes", other) {
+				return
+			}
+		}
+		begin := n.begin()
+		for i := range c.parts {
+			p := &c.parts[i]
+			if p.goal != "" && p.meets(begin) && !yield("requests that match "+p.match+" go", claim{line: p.line, goal: p.goal}) {
 				return
 			}
 		}

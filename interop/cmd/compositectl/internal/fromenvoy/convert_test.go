@@ -161,6 +161,68 @@ func TestConvert(t *testing.T) {
 		}, part: `methodConfig.1.name`, want: "[{}]", notes: []string{
 			"4: this route has no retry_policy: an RPC has one attempt",
 			`6: each other method of p.S goes to cluster "other" in Envoy, by the route at line 5, and to this list here`}},
+		{name: "requests of other clusters that have no method's name", routes: []string{
+			"{match: {prefix: /, headers: [{name: x-canary, present_match: true}, {name: x-user, present_match: true}], grpc: {}}, route: {cluster: other}},",
+			"{match: {prefix: /p.}, redirect: {}},",
+			"{match: {safe_regex: {regex: /q/.*}}, route: {cluster: other}},",
+			"{match: {path: /q.S/M, runtime_fraction: {default_value: {numerator: 5}}}, route: {cluster: other}},",
+			"{match: {path_separated_prefix: /q.S, query_parameters: [{name: q}]}, route: {cluster: other}},",
+			"{match: {prefix: /Q.s/m, case_sensitive: false}, route: {cluster: other}},",
+			"{match: {path: /q.S/N}, route: {cluster: tiers, timeout: 1s}},",
+			"{match: {prefix: /q.S/}, route: {cluster: tiers, timeout: 1s}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.2.name`, want: `[{}]`, notes: []string{
+			"10: this route has no retry_policy: an RPC has one attempt",
+			`10: requests that match prefix / and headers x-canary, x-user go to cluster "other" in Envoy, by the route at line 4, and to this list here`,
+			`10: requests that match safe_regex /q/.* go to cluster "other" in Envoy, by the route at line 6, and to this list here`,
+			`10: requests that match path_separated_prefix /q.S and query_parameters q go to cluster "other" in Envoy, by the route at line 8, and to this list here`,
+			"11: this route has no retry_policy: an RPC has one attempt",
+			`11: requests that match prefix / and headers x-canary, x-user go to cluster "other" in Envoy, by the route at line 4, and to this list here`,
+			`11: requests that match safe_regex /q/.* go to cluster "other" in Envoy, by the route at line 6, and to this list here`,
+			`11: requests that match path /q.S/M and runtime_fraction go to cluster "other" in Envoy, by the route at line 7, and to this list here`,
+			`11: requests that match path_separated_prefix /q.S and query_parameters q go to cluster "other" in Envoy, by the route at line 8, and to this list here`,
+			`11: requests that match prefix /Q.s/m go to cluster "other" in Envoy, by the route at line 9, and to this list here`,
+			`12: requests that match prefix / and headers x-canary, x-user go to cluster "other" in Envoy, by the route at line 4, and to this list here`,
+			`12: requests that match prefix /p. go elsewhere in Envoy, by the route at line 5, and to this list here`,
+			`12: requests that match safe_regex /q/.* go to cluster "other" in Envoy, by the route at line 6, and to this list here`,
+			`12: requests that match path /q.S/M and runtime_fraction go to cluster "other" in Envoy, by the route at line 7, and to this list here`,
+			`12: requests that match path_separated_prefix /q.S and query_parameters q go to cluster "other" in Envoy, by the route at line 8, and to this list here`,
+			`12: requests that match prefix /Q.s/m go to cluster "other" in Envoy, by the route at line 9, and to this list here`}},
+		{name: "routes behind one of what begins so", routes: []string{
+			"{match: {prefix: /p.}, route: {cluster: other}},",
+			"{match: {prefix: /p.S/}, route: {cluster: tiers}},",
+			"{match: {path_separated_prefix: /q.S/M}, route: {cluster: other}},",
+			"{match: {path: /q.S/M}, route: {cluster: tiers}},",
+			"{match: {prefix: /Q.s/n, case_sensitive: false}, route: {cluster: other}},",
+			"{match: {path: /q.S/No}, route: {cluster: tiers}},",
+			"{match: {path: /q.S/O}, route: {cluster: tiers, timeout: 1s}},",
+		}, part: `methodConfig`, want: `[{"name":[{"method":"O","service":"q.S"}],"timeout":"1s"}]`, notes: []string{
+			`5: this route is never reached: the one at line 4 takes its requests to cluster "other"`,
+			`7: this route is never reached: the one at line 6 takes its requests to cluster "other"`,
+			`9: this route is never reached: the one at line 8 takes its requests to cluster "other"`,
+			"10: this route has no retry_policy: an RPC has one attempt"}},
+		{name: "requests that routes before leave nothing of", routes: []string{
+			"{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 1s}},",
+			"{match: {prefix: /p.S/, headers: [{name: x-canary}]}, route: {cluster: other}},",
+			"{match: {prefix: /p.S/Get}, route: {cluster: other}},",
+			"{match: {path: /p.S/M, dynamic_metadata: []}, route: {cluster: other}},",
+			"{match: {prefix: /q.}, route: {cluster: tiers}},",
+			"{match: {prefix: /q.S/, headers: [{name: x-canary}]}, route: {cluster: other}},",
+			"{match: {prefix: /q.S/}, route: {cluster: other}},",
+			"{match: {prefix: /q.a}, route: {cluster: other}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.1.name`, want: `[{}]`, notes: []string{
+			"4: this route has no retry_policy: an RPC has one attempt",
+			"8: this route is not carried over: a methodConfig names a whole service or one method, and not what begins with /q."}},
+		{name: "requests that gRPC does not make", routes: []string{
+			"{match: {path: /healthz}, route: {cluster: other}},",
+			"{match: {prefix: /static/css/}, route: {cluster: other}},",
+			"{match: {prefix: static}, route: {cluster: other}},",
+			"{match: {path: ''}, route: {cluster: other}},",
+			"{match: {connect_matcher: {}}, route: {cluster: other}},",
+			"{match: {}, route: {cluster: other}}, {route: {cluster: other}},",
+			all("retry_on: unavailable" + someBackoff),
+		}, part: `methodConfig.0.name`, want: `[{}]`},
 		{name: "a table of routes that is there twice", routes: []string{
 			"{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 1s}}", "]}]}",
 			"again: {virtual_hosts: [{routes: [", "{match: {prefix: /p.S/}, route: {cluster: tiers, timeout: 1s}}", "]}]}",
@@ -302,6 +364,27 @@ func TestConvert(t *testing.T) {
 				t.Errorf("the notes are\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
 			}
 		})
+	}
+}
+
+// TestConvertManyParts has more routes that a methodConfig cannot name than are compared
+// with others.
+func TestConvertManyParts(t *testing.T) {
+	var routes strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&routes, "{match: {prefix: /p%d.}, route: {cluster: other}},", i)
+	}
+	routes.WriteString(all("retry_on: unavailable" + someBackoff))
+	for i := range 20_000 {
+		fmt.Fprintf(&routes, "{match: {prefix: /q%d.}, route: {cluster: tiers}},", i)
+	}
+	got, err := fromenvoy.Convert([]byte(config([]string{routes.String()}, "", "")), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "this route, and those after it whose requests a methodConfig cannot name, are not compared with others: there are more than 1000"
+	if len(got.Notes) != 1001 || got.Notes[0].Text != want {
+		t.Errorf("there are %d notes, of which the first is %q; want 1001, and %q", len(got.Notes), got.Notes[0].Text, want)
 	}
 }
 

@@ -55,6 +55,7 @@ func FuzzConvertParts(f *testing.F) {
 		"{match: {path_separated_prefix: /p.S}, route: {weighted_clusters: {clusters: [{name: tiers, weight: 90}, {name: a}]}}},",
 		"{match: {safe_regex: {regex: x}}, redirect: {}, route: {cluster_header: x}},",
 		"{match: {path: /p.S/M}, route: {cluster: a}}, {match: {prefix: /p.S/}, route: {cluster: tiers}}, {match: {path: /p.S/M}, route: {cluster: tiers}},",
+		"{match: {prefix: /p., headers: [{name: x}]}, route: {cluster: a}}, {match: {prefix: /P.s/M, case_sensitive: false}, route: {cluster: a}}, {match: {path: /p.S/M}, route: {cluster: tiers}},",
 		"]}], rds: {route_config_name: far}, x: [{y: [",
 	} {
 		f.Add(route, "", "")

@@ -77,7 +77,7 @@ func (c *converter) routesTo(name string) []route {
 		leading := len(found)
 		for _, host := range config.list("virtual_hosts") {
 			taken := newClaims()
-			led := false
+			led, full := false, false
 			for _, r := range host.list("routes") {
 				names, why := methodNames(r.get("match"))
 				action := r.get("route")
@@ -95,8 +95,8 @@ func (c *converter) routesTo(name string) []route {
 					led = true
 					for _, n := range names {
 						seen[n] = r.line
-						for other := range taken.elsewhere(n) {
-							c.notef(r.line, "%s goes %s in Envoy, by the route at line %d, and to this list here", other.methods(), other.goal, other.line)
+						for what, other := range taken.elsewhere(n) {
+							c.notef(r.line, "%s %s in Envoy, by the route at line %d, and to this list here", what, other.goal, other.line)
 						}
 					}
 					if split {
@@ -112,6 +112,10 @@ func (c *converter) routesTo(name string) []route {
 				}
 				for _, n := range names {
 					taken.add(n, r.line, to)
+				}
+				if why != "" && !taken.addPart(r.get("match"), r.line, to) && !full {
+					full = true
+					c.notef(r.line, "this route, and those after it whose requests a methodConfig cannot name, are not compared with others: there are more than %d", maxParts)
 				}
 			}
 			if led {
