@@ -135,6 +135,7 @@ func (l *linter) lint(text string) {
 	}
 	for _, root := range roots {
 		l.clusters(root, 0)
+		l.ended(config, root)
 		l.attempts(config, root.config)
 	}
 }

@@ -72,17 +72,22 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 			what = "with UNAVAILABLE"
 		}
 		unless := ""
-		if repeats(cfg, policy) {
+		if repeats(cfg, m) {
 			unless = ", unless an attempt before found no host,"
 		}
-		l.warnf(at+".maxAttempts", "make it as many as there are slots, give a cluster more attempts, or set overflow to USE_LAST_CLUSTER or ROUND_ROBIN",
+		fewer := "make it as many as there are slots"
+		if slots == 1 {
+			fewer = "leave the retryPolicy out" // gRPC-Go refuses one of a single attempt
+		}
+		l.warnf(at+".maxAttempts", fewer+", give a cluster more attempts, or set overflow to USE_LAST_CLUSTER or ROUND_ROBIN",
 			"it is %d, and the clusters have %s: attempt %d has no slot%s and ends the RPC %s, after another back-off", policy.MaxAttempts, plural(slots, "slot", "slots"), slots+1, unless, what)
 	case policy.MaxAttempts > plan.MaxSlots:
 		l.warnf(at+".maxAttempts", fmt.Sprintf("set it to at most %d, or give grpc.WithMaxCallAttempts after DialOptions", plan.MaxSlots),
 			"it is %d, and DialOptions let a channel make %d", policy.MaxAttempts, plan.MaxSlots)
 	}
-	l.unretried(at+".retryableStatusCodes", cfg, policy)
-	l.backoffs(at, cfg, policy)
+	l.stuck(path, cfg, m)
+	l.unretried(at+".retryableStatusCodes", cfg, m)
+	l.backoffs(at, cfg, m)
 	if m.Timeout != nil {
 		l.timeout(path+".timeout", cfg, m)
 	}
@@ -90,15 +95,15 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 
 // repeats tells whether an attempt can find no host, use no slot, and be followed by
 // another that starts where it did.
-func repeats(cfg *lbConfig, policy *svcconfig.RetryPolicy) bool {
-	return cfg.nextCluster && cfg.slots.Skip() && !cfg.failRequest && policy.Retryable(codes.Unavailable)
+func repeats(cfg *lbConfig, m *svcconfig.MethodConfig) bool {
+	return cfg.nextCluster && cfg.slots.Skip() && !cfg.failRequest && !waits(m) && m.RetryPolicy.Retryable(codes.Unavailable)
 }
 
 // begun returns how many attempts an RPC can begin: the one past the last slot, which
 // ends the RPC, included.
-func begun(cfg *lbConfig, policy *svcconfig.RetryPolicy) int {
-	attempts := min(policy.MaxAttempts, plan.MaxSlots)
-	if _, more := cfg.slots.Start(cfg.slots.Len() + 1); !more && !repeats(cfg, policy) {
+func begun(cfg *lbConfig, m *svcconfig.MethodConfig) int {
+	attempts := min(m.RetryPolicy.MaxAttempts, plan.MaxSlots)
+	if _, more := cfg.slots.Start(cfg.slots.Len() + 1); !more && !repeats(cfg, m) {
 		attempts = min(attempts, cfg.slots.Len()+1)
 	}
 	return attempts
@@ -113,10 +118,10 @@ type limited struct {
 
 // followed returns the clusters of the attempts that another one with a slot can
 // follow, each once, if they have a limit.
-func (l *linter) followed(cfg *lbConfig, policy *svcconfig.RetryPolicy) []limited {
+func (l *linter) followed(cfg *lbConfig, m *svcconfig.MethodConfig) []limited {
 	var clusters []limited
 	index := make(map[int]int)
-	for n := 1; n < begun(cfg, policy); n++ {
+	for n := 1; n < begun(cfg, m); n++ {
 		if _, ok := cfg.slots.Start(n + 1); !ok {
 			break
 		}
@@ -137,11 +142,11 @@ func (l *linter) followed(cfg *lbConfig, policy *svcconfig.RetryPolicy) []limite
 }
 
 // unretried finds attempt timeouts that end the RPC.
-func (l *linter) unretried(path string, cfg *lbConfig, policy *svcconfig.RetryPolicy) {
-	if policy.Retryable(codes.DeadlineExceeded) {
+func (l *linter) unretried(path string, cfg *lbConfig, m *svcconfig.MethodConfig) {
+	if m.RetryPolicy.Retryable(codes.DeadlineExceeded) {
 		return
 	}
-	for _, c := range l.followed(cfg, policy) {
+	for _, c := range l.followed(cfg, m) {
 		on := strconv.Quote(c.limit.Cluster)
 		if c.limit != c.cluster.attemptTimeout {
 			on += " inside " + strconv.Quote(c.cluster.name)

@@ -46,6 +46,7 @@ const (
 	notInUse    = `list {"composite": {...}} first in loadBalancingConfig`
 	addRetry    = `add {"name": [{}], "retryPolicy": {...}} with "maxAttempts": %d, or retry with an interceptor after DialOptions`
 	tooMany     = `make it as many as there are slots, give a cluster more attempts, or set overflow to USE_LAST_CLUSTER or ROUND_ROBIN`
+	tooManyOne  = `leave the retryPolicy out, give a cluster more attempts, or set overflow to USE_LAST_CLUSTER or ROUND_ROBIN`
 	tooFew      = `set it to 3, or take the clusters out that no attempt is for`
 	ownRetry    = `if that is not meant, give the entry a retryPolicy of its own`
 	forAll      = `add an entry with "name": [{}] and a retryPolicy`
@@ -59,7 +60,7 @@ const (
 // that do not.
 func lintCases() []lintCase {
 	var cases []lintCase
-	for _, part := range [][]lintCase{lintAttemptCases, lintNameCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
+	for _, part := range [][]lintCase{lintAttemptCases, lintHostCases, lintNameCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
 		cases = append(cases, part...)
 	}
 	return cases

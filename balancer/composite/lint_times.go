@@ -12,9 +12,9 @@ import (
 // protect one overloaded service from its retries; another cluster need not wait.
 const longBackoffs = time.Second
 
-func (l *linter) backoffs(path string, cfg *lbConfig, policy *svcconfig.RetryPolicy) {
-	retries := begun(cfg, policy) - 1
-	if _, longest := policy.Backoffs(retries); longest > longBackoffs {
+func (l *linter) backoffs(path string, cfg *lbConfig, m *svcconfig.MethodConfig) {
+	retries := begun(cfg, m) - 1
+	if _, longest := m.RetryPolicy.Backoffs(retries); longest > longBackoffs {
 		l.warnf(path, `set initialBackoff to "0.001s" and maxBackoff to "0.01s": the next attempt goes to another cluster`,
 			"the back-offs before %s can add up to %v, in which nothing is tried", plural(retries, "retry", "retries"), round(longest))
 	}

@@ -62,6 +62,9 @@ var lintTimeCases = []lintCase{
 	{"the back-offs before attempts that may have a slot", retried(lintAB, `,"progression":"NEXT_CLUSTER"`, backoffPolicy(4, "0.3s", "10s", 2)), []Finding{
 		{Warning, "methodConfig[0].retryPolicy.maxAttempts", `it is 4, and the clusters have 2 slots: attempt 3 has no slot, unless an attempt before found no host, and ends the RPC with the status of the one before, after another back-off`, tooMany},
 		{Warning, "methodConfig[0].retryPolicy", "the back-offs before 3 retries can add up to 2.52s, in which nothing is tried", quick}}},
+	{"the back-offs before attempts that have none, since RPCs wait", retried(lintAB, `,"progression":"NEXT_CLUSTER"`, `"waitForReady":true,`+backoffPolicy(4, "0.3s", "10s", 2)), []Finding{
+		{Warning, "methodConfig[0].retryPolicy.maxAttempts", `it is 4, and the clusters have 2 slots: attempt 3 has no slot and ends the RPC with the status of the one before, after another back-off`, tooMany},
+		{Warning, "methodConfig[0].retryPolicy", "the back-offs before 2 retries can add up to 1.08s, in which nothing is tried", quick}}},
 	{"back-offs without an end", retried(lintAB, `,"overflow":"ROUND_ROBIN"`, backoffPolicy(64, "315576000000s", "315576000000s", 1e300)), []Finding{
 		{Warning, "methodConfig[0].retryPolicy", "the back-offs before 63 retries can add up to 2562047h47m16.854775807s, in which nothing is tried", quick}}},
 
