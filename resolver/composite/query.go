@@ -48,6 +48,11 @@ func parseQuery(raw string) (specQuery, error) {
 	return q, nil
 }
 
+// slots is how many attempts so many clusters get in all.
+func (q *specQuery) slots(clusters uint64) uint64 {
+	return clusters * max(q.attempts, 1)
+}
+
 // set takes one key of the query. Its errors say what the key or its value must
 // be.
 func (q *specQuery) set(key, value string) (err error) {

@@ -57,7 +57,7 @@ func (s *spec) serviceConfig() (string, error) {
 	}
 	config := serviceConfig{LoadBalancingConfig: []map[string]policyConfig{{Scheme: policy}}}
 	// gRPC refuses a retry policy of one attempt.
-	if slots := s.slots(); slots > 1 {
+	if slots := s.query.slots(uint64(len(s.clusters))); slots > 1 {
 		config.MethodConfig = []methodConfig{{
 			Name: []struct{}{{}},
 			RetryPolicy: retryPolicy{

@@ -63,7 +63,17 @@ func parseSpec(u url.URL) (*spec, error) {
 		}
 		return s, nil
 	}
-	for i, part := range strings.Split(path, ",") {
+	query, err := parseQuery(u.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	s.query = query
+	// Before the clusters are read, each of which is compared with those before.
+	parts := strings.Split(path, ",")
+	if n := query.slots(uint64(len(parts))); n > plan.MaxSlots {
+		return nil, wrong(fmt.Sprintf("%d attempts, for %d clusters", n, len(parts)), fmt.Sprintf("must be at most %d in all", plan.MaxSlots))
+	}
+	for i, part := range parts {
 		c, err := parseCluster(part)
 		if err == nil {
 			err = s.add(c)
@@ -71,14 +81,6 @@ func parseSpec(u url.URL) (*spec, error) {
 		if err != nil {
 			return nil, wrong(fmt.Sprintf("cluster %d: %q", i+1, part), err.Error())
 		}
-	}
-	query, err := parseQuery(u.RawQuery)
-	if err != nil {
-		return nil, err
-	}
-	s.query = query
-	if n := s.slots(); n > plan.MaxSlots {
-		return nil, wrong(fmt.Sprintf("%d attempts, for %d clusters", n, len(s.clusters)), fmt.Sprintf("must be at most %d in all", plan.MaxSlots))
 	}
 	return s, nil
 }
@@ -138,11 +140,6 @@ func (s *spec) add(c specCluster) error {
 	}
 	s.clusters = append(s.clusters, c)
 	return nil
-}
-
-// slots is how many attempts the clusters get in all.
-func (s *spec) slots() uint64 {
-	return uint64(len(s.clusters)) * max(s.query.attempts, 1)
 }
 
 // wrong is the error for a part of a target. It does not show user info.

@@ -154,6 +154,7 @@ var rejected = []struct{ name, input, want string }{
 	{"composite", "composite:///composite:///x", `cluster 1: "composite:///x": must not be a "composite:" target, whose state is a service config, which a cluster cannot use: list its clusters here, or nest them with "childPolicy": [{"composite": {...}}]`},
 
 	{"65 clusters", "composite:///a" + strings.Repeat(",a", 64), `65 attempts, for 65 clusters: must be at most 64 in all`},
+	{"65 clusters, which nobody reads", "composite:///=" + strings.Repeat(",=", 64), `65 attempts, for 65 clusters: must be at most 64 in all`},
 	{"65 attempts", "composite:///a?attempts=65", `65 attempts, for 1 clusters: must be at most 64 in all`},
 	{"more attempts than 32 bits can count", "composite:///a,b?attempts=4294967295", `8589934590 attempts, for 2 clusters: must be at most 64 in all`},
 
