@@ -134,7 +134,7 @@ func (l *linter) lint(text string) {
 		return
 	}
 	for _, root := range roots {
-		l.clusters(root, 0)
+		l.clusters(root, attemptsOf(config, root.config), 0)
 		l.ended(config, root)
 		l.attempts(config, root.config)
 	}

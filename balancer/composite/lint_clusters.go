@@ -18,9 +18,25 @@ import (
 // looked into.
 const maxNested = 4
 
-// clusters finds what is wrong with the clusters of a policy, whatever the retry
-// policy is.
-func (l *linter) clusters(r root, depth int) {
+// attemptsOf returns the numbers of the attempts that an RPC may have: as many as there
+// are slots, or as a retry policy makes, if that makes more.
+func attemptsOf(config *svcconfig.Config, cfg *lbConfig) []int {
+	most := cfg.slots.Len()
+	for _, m := range config.Methods() {
+		if m.RetryPolicy != nil && len(m.Names()) > 0 {
+			most = max(most, m.RetryPolicy.MaxAttempts)
+		}
+	}
+	var numbers []int
+	for n := range min(most, plan.MaxSlots) {
+		numbers = append(numbers, n+1)
+	}
+	return numbers
+}
+
+// clusters finds what is wrong with the clusters of a policy that these attempts may
+// come to.
+func (l *linter) clusters(r root, attempts []int, depth int) {
 	var msg pb.LoadBalancingConfig
 	if _, err := configjson.Unmarshal(r.Config, &msg); err != nil || depth == maxNested {
 		return
@@ -31,7 +47,8 @@ func (l *linter) clusters(r root, depth int) {
 			continue // it repeats another, whose settings it has
 		}
 		seen[entry.GetName()] = true
-		cluster := &r.config.clusters[r.config.index[entry.GetName()]]
+		index := r.config.index[entry.GetName()]
+		cluster := &r.config.clusters[index]
 		path := fmt.Sprintf("%s.clusters[%d]", r.Path, i)
 		l.proxied(path+".target", cluster)
 		for _, p := range childComposites(entry.GetChildPolicy(), path+".childPolicy") {
@@ -41,8 +58,8 @@ func (l *linter) clusters(r root, depth int) {
 			}
 			l.unknown(p.Path, unknown)
 			inner := root{p, cfg}
-			l.clusters(inner, depth+1)
-			l.counted(r.config, cluster.name, inner)
+			l.clusters(inner, r.config.reaching(index, attempts), depth+1)
+			l.counted(r.config, cluster.name, inner, attempts)
 		}
 	}
 }
@@ -87,19 +104,34 @@ func (l *linter) proxied(path string, c *clusterConfig) {
 		"the environment (HTTPS_PROXY) has the proxy %s for %q, but gRPC-Go uses one for the channel's own target alone: the cluster connects directly", proxy.Redacted(), address)
 }
 
-// counted finds slots of a cluster at which the composite policy inside it has none:
-// the attempt's number is the same in both, and it starts there by it.
-func (l *linter) counted(outer *lbConfig, cluster string, inner root) {
+// reaching returns those of the attempts that may come to a cluster.
+func (c *lbConfig) reaching(cluster int, attempts []int) (reaching []int) {
+	for _, n := range attempts {
+		slot, end := c.slots.Reach(n, c.nextCluster)
+		for slot < end && c.slots.Cluster(slot) != cluster {
+			slot++
+		}
+		if slot < end {
+			reaching = append(reaching, n)
+		}
+	}
+	return reaching
+}
+
+// counted finds an attempt that starts at a cluster and for which the composite policy
+// inside that has no slot: the attempt's number is the same in both.
+func (l *linter) counted(outer *lbConfig, cluster string, inner root, attempts []int) {
 	index, n := outer.index[cluster], inner.config.slots.Len()
 	if _, ok := inner.config.slots.Start(plan.MaxSlots + 1); ok || inner.config.nextCluster {
 		return // every attempt has a slot, or those that have used none here
 	}
-	for slot := n; slot < outer.slots.Len(); slot++ {
-		if outer.slots.Cluster(slot) != index {
+	for _, a := range attempts {
+		slot, ok := outer.slots.Start(a)
+		if !ok || a <= n || outer.slots.Cluster(slot) != index {
 			continue
 		}
-		l.warnf(inner.Path+".clusters", fmt.Sprintf("list clusters for attempt %d too, or set overflow to USE_LAST_CLUSTER inside", slot+1),
-			"attempt %d comes to the cluster %q as attempt %d and not as its first, and the policy inside has %s: it has no host for it", slot+1, cluster, slot+1, plural(n, "slot", "slots"))
+		l.warnf(inner.Path+".clusters", fmt.Sprintf("list clusters for attempt %d too, or set overflow to USE_LAST_CLUSTER inside", a),
+			"attempt %d comes to the cluster %q as attempt %d and not as its first, and the policy inside has %s: it has no host for it", a, cluster, a, plural(n, "slot", "slots"))
 		return
 	}
 }

@@ -10,6 +10,13 @@ import (
 // around is a config with composite inside another policy.
 const around = `{"loadBalancingConfig":[{"weighted_target_experimental":{"targets":{"one":{"weight":1,"childPolicy":[{"not_registered":{}},{"composite":{"clusters":[` + lintAB + `]}},{"round_robin":{}}]}}}}]`
 
+// lintTwice is a cluster "n" with a composite policy inside that has two slots, and
+// lintTwiceInner the path of those.
+var (
+	lintTwice      = lintNested("", `{"clusters":[{"name":"x","target":"dns:///x:1"},{"name":"y","target":"dns:///y:1"}]}`)
+	lintTwiceInner = wholeConfig + ".clusters[0].childPolicy[0].composite.clusters"
+)
+
 var lintPolicyCases = []lintCase{
 	{"no policies", `{}`, []Finding{{Warning, "loadBalancingConfig", `the policy "composite" is not in use: there is no list of policies`, notInUse}}},
 	{"nothing", `null`, []Finding{{Warning, "loadBalancingConfig", `the policy "composite" is not in use: there is no list of policies`, notInUse}}},
@@ -34,6 +41,19 @@ var lintPolicyCases = []lintCase{
 		{Warning, wholeConfig + ".clusters[1].childPolicy[0].composite.clusters",
 			`attempt 2 comes to the cluster "n" as attempt 2 and not as its first, and the policy inside has 1 slot: it has no host for it`, `list clusters for attempt 2 too, or set overflow to USE_LAST_CLUSTER inside`},
 	}},
+	{"composite inside composite, and attempts that start over", retried(lintTwice, `,"overflow":"USE_LAST_CLUSTER"`, retryPolicy(4)), []Finding{
+		{Warning, lintTwiceInner, `attempt 3 comes to the cluster "n" as attempt 3 and not as its first, and the policy inside has 2 slots: it has no host for it`, `list clusters for attempt 3 too, or set overflow to USE_LAST_CLUSTER inside`},
+	}},
+	{"composite inside composite, and attempts that start over, two clusters", retried(lintTwice+`,{"name":"b","target":"dns:///b:1"}`, `,"overflow":"ROUND_ROBIN"`, retryPolicy(4)), []Finding{
+		{Warning, lintTwiceInner, `attempt 3 comes to the cluster "n" as attempt 3 and not as its first, and the policy inside has 2 slots: it has no host for it`, `list clusters for attempt 3 too, or set overflow to USE_LAST_CLUSTER inside`},
+	}},
+	{"composite inside composite, and too few attempts to start over", retried(lintTwice+`,{"name":"b","target":"dns:///b:1"}`, `,"overflow":"ROUND_ROBIN"`, retryPolicy(2)), nil},
+	{"composite inside composite, and attempts that stay with another", retried(lintTwice+`,{"name":"b","target":"dns:///b:1"}`, `,"overflow":"USE_LAST_CLUSTER"`, retryPolicy(4)), nil},
+	{"composite inside two others, and attempts that start over", retried(lintNested("", `{"overflow":"ROUND_ROBIN","clusters":[`+lintTwice+`]}`), `,"overflow":"ROUND_ROBIN"`, retryPolicy(3)), []Finding{
+		{Warning, wholeConfig + ".clusters[0].childPolicy[0].composite.clusters[0].childPolicy[0].composite.clusters",
+			`attempt 3 comes to the cluster "n" as attempt 3 and not as its first, and the policy inside has 2 slots: it has no host for it`, `list clusters for attempt 3 too, or set overflow to USE_LAST_CLUSTER inside`},
+	}},
+	{"composite inside two others, and attempts that do not come to it", retried(lintNested("", `{"overflow":"ROUND_ROBIN","clusters":[`+lintTwice+`]}`)+`,{"name":"b","target":"dns:///b:1"},{"name":"c","target":"dns:///c:1"}`, "", retryPolicy(3)), nil},
 	{"composite inside composite that starts at its first slot", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"progression":"NEXT_CLUSTER","clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
 	{"composite inside composite that uses its last again", retried(`{"name":"a"},{"name":"n","childPolicy":[{"composite":{"overflow":"USE_LAST_CLUSTER","clusters":[{"name":"c"}]}}],"target":"dns:///n:1"}`, "", retryPolicy(2)), nil},
 }
