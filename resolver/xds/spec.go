@@ -11,7 +11,9 @@ import (
 
 	"google.golang.org/grpc/resolver"
 
+	"github.com/grpc-composite/grpc-composite/internal/configjson"
 	"github.com/grpc-composite/grpc-composite/internal/plan"
+	pb "github.com/grpc-composite/grpc-composite/proto/composite/v1"
 )
 
 const (
@@ -108,7 +110,8 @@ func parseClusters(value string) (map[string]any, error) {
 }
 
 // parseConfig reads a config of the policy, as far as its JSON. The policy itself
-// judges what it says.
+// judges what it says, but is not given the text: what it refuses there and a map
+// does not tell, such as a field that is given twice, is refused here, in its words.
 func parseConfig(value string) (map[string]any, error) {
 	text, err := url.QueryUnescape(value)
 	if err != nil {
@@ -125,6 +128,9 @@ func parseConfig(value string) (map[string]any, error) {
 	}
 	if _, err := decoder.Token(); policy == nil || !errors.Is(err, io.EOF) {
 		return nil, errors.New("must be one JSON object")
+	}
+	if _, err := configjson.Unmarshal([]byte(text), new(pb.LoadBalancingConfig)); err != nil {
+		return nil, fmt.Errorf("composite: %w", err)
 	}
 	return policy, nil
 }

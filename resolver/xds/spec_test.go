@@ -61,6 +61,13 @@ var rejected = []struct{ name, input, want string }{
 	{"config that is null", "composite-xds:///svc?config=null", `query "config": must be one JSON object`},
 	{"two configs", "composite-xds:///svc?config={}{}", `query "config": must be one JSON object`},
 	{"config and a bracket", "composite-xds:///svc?config={}]", `query "config": must be one JSON object`},
+	{"config with clusters twice", `composite-xds:///svc?config={"clusters":[{"name":"a"}],"clusters":[{"name":"b"}]}`, `query "config": composite: clusters: must be given once`},
+	{"config with a field under both names", `composite-xds:///svc?config={"clusters":[{"name":"a"}],"noHost":"FAIL_REQUEST","no_host":"FAIL_ATTEMPT"}`, `query "config": composite: no_host: must be given once, and "noHost" is the same field`},
+	{"config with a name that is not Unicode", `composite-xds:///svc?config={"clusters":[{"name":"a\ud800"}]}`, `query "config": composite: clusters[0].name: "a\ud800": must be valid Unicode`},
+	{"config with a field of a child policy twice", `composite-xds:///svc?config={"clusters":[{"name":"a","childPolicy":[{"cds_experimental":{"cluster":"b","cluster":"c"}}]}]}`,
+		`query "config": composite: clusters[0].childPolicy[0]: {"cds_experimental":{"cluster":"...","cluster":"..."}}: must have each key once, text that is valid Unicode, and numbers in the range of a double`},
+	{"config with secrets twice", `composite-xds:///svc?config={"clusters":[{"name":"a","metadata":{"k":"secret","k":"s"}}]}`, `query "config": composite: clusters[0].metadata: must be an object whose values are strings, with each key once`},
+	{"config with a value of the wrong type", `composite-xds:///svc?config={"clusters":3}`, `query "config": composite: clusters: 3: must be a list`},
 	{"config with a bad escape", "composite-xds:///svc?config=%zz", `query "config": must be escaped as in a URL: invalid URL escape "%zz"`},
 	{"config that is no UTF-8", `composite-xds:///svc?config={"%ff":1}`, `query "config": must be valid UTF-8`},
 }
