@@ -138,7 +138,7 @@ func (c childConfig) equal(other childConfig) bool {
 //   - attempts is at least 1, and all together make at most 64 slots;
 //   - an entry that repeats a name has no settings but name and attempts;
 //   - a target is a URI whose scheme has a resolver, and not xds, composite or
-//     composite-xds;
+//     composite-xds, without white space around it;
 //   - a child policy list names a registered policy with a valid config;
 //   - connectTimeout and failbackDelay are not negative, attemptTimeout is
 //     positive;

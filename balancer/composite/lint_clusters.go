@@ -50,6 +50,7 @@ func (l *linter) clusters(r root, attempts []int, depth int) {
 		index := r.config.index[entry.GetName()]
 		cluster := &r.config.clusters[index]
 		path := fmt.Sprintf("%s.clusters[%d]", r.Path, i)
+		l.hopeless(path+".target", cluster)
 		l.proxied(path+".target", cluster)
 		for _, p := range childComposites(entry.GetChildPolicy(), path+".childPolicy") {
 			cfg, unknown, err := parseConfig(p.Config)

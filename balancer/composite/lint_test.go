@@ -60,7 +60,7 @@ const (
 // that do not.
 func lintCases() []lintCase {
 	var cases []lintCase
-	for _, part := range [][]lintCase{lintAttemptCases, lintHostCases, lintNameCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
+	for _, part := range [][]lintCase{lintAttemptCases, lintHostCases, lintNameCases, lintTargetCases, lintTimeCases, lintIgnoredCases, lintPolicyCases} {
 		cases = append(cases, part...)
 	}
 	return cases

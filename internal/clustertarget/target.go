@@ -35,9 +35,12 @@ var refusedSchemes = map[string]string{
 
 // Parse reads a cluster's target as grpc.NewClient reads a channel's: a
 // registered scheme wins, and everything else is a name for dns. What can only
-// be meant as a URI is not taken for such a name, though. The error says what
-// the target must be.
+// be meant as a URI is not taken for such a name, though, and neither is white
+// space around it. The error says what the target must be.
 func Parse(text string) (*Target, error) {
+	if strings.TrimSpace(text) != text {
+		return nil, errors.New("must not begin or end with white space")
+	}
 	parsed, err := url.Parse(text)
 	if err == nil {
 		if remedy, ok := refusedSchemes[parsed.Scheme]; ok {

@@ -113,8 +113,6 @@ func parseCluster(part string) (specCluster, error) {
 		return c, errors.New("must have a target")
 	case !utf8.ValidString(text):
 		return c, errors.New("must be valid UTF-8")
-	case strings.TrimSpace(text) != text:
-		return c, errors.New("must not begin or end with white space")
 	}
 	if c.target, err = clustertarget.Parse(text); err != nil {
 		return c, err
