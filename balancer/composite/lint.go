@@ -3,6 +3,7 @@ package composite
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,7 +59,9 @@ func (f Finding) String() string {
 // Lint reads a service config, in JSON, and finds what gRPC-Go or the policy refuses,
 // what they ignore, and what they accept although it cannot do what it is for: a
 // retry policy with fewer attempts than there are slots, say. Findings are in the
-// order of the config, and nil if there are none.
+// order of the config, and nil if there are none. There are at most 1,000, and none
+// after the first MiB of their text, but for a last one that says how many more there
+// are.
 //
 // It judges by what the program has registered: policies, and resolvers of clusters'
 // targets. It takes the channel to have [DialOptions], and so up to 64 attempts, and
@@ -72,25 +75,52 @@ func Lint(serviceConfigJSON string) []Finding {
 	return l.findings
 }
 
+const (
+	// maxFindings is how many findings there are at most, besides the one that says
+	// how many more there would be.
+	maxFindings = 1000
+	// maxText is after how many bytes of them there are no more: a finding may list
+	// many names, and there is one for each entry of methodConfig.
+	maxText = 1 << 20
+)
+
 // linter collects the findings of one service config.
 type linter struct {
 	proxy    func(*http.Request) (*url.URL, error)
-	findings []Finding // each once
-	seen     map[Finding]bool
-	refused  bool // some finding is that gRPC-Go refuses the config
+	findings []Finding       // each once
+	text     int             // how long they are, in bytes
+	seen     map[uint64]bool // hashes of all, those that are left out included
+	seed     maphash.Seed    // of the hashes
+	more     int             // how many are left out
+	worst    Severity        // of those
+	refused  bool            // some finding is that gRPC-Go refuses the config
 	nested   nested
 }
 
 func (l *linter) add(severity Severity, path, problem, remedy string) {
 	f := Finding{Severity: severity, Path: path, Problem: problem, Remedy: remedy}
-	if l.seen[f] {
+	if l.seen == nil {
+		l.seen, l.seed = make(map[uint64]bool), maphash.MakeSeed()
+	}
+	hash := maphash.Comparable(l.seed, f)
+	if l.seen[hash] {
 		return // it is found once for each composite policy, say
 	}
-	if l.seen == nil {
-		l.seen = make(map[Finding]bool)
+	l.seen[hash] = true
+	if len(l.findings) == maxFindings || l.text >= maxText {
+		l.more, l.worst = l.more+1, max(l.worst, severity)
+		return
 	}
-	l.seen[f] = true
+	l.text += len(path) + len(problem) + len(remedy)
 	l.findings = append(l.findings, f)
+}
+
+// tellMore adds the finding that there are more of them.
+func (l *linter) tellMore() {
+	if l.more > 0 {
+		problem := plural(l.more, "finding is", "findings are") + " left out"
+		l.findings = append(l.findings, Finding{Severity: l.worst, Problem: problem, Remedy: "see to those above first"})
+	}
 }
 
 func (l *linter) errorf(path, remedy, format string, args ...any) {
@@ -108,6 +138,7 @@ func (l *linter) refuse(path, problem string) {
 }
 
 func (l *linter) lint(text string) {
+	defer l.tellMore()
 	if svcconfig.Deeper(text, svcconfig.MaxDepth) {
 		l.errorf("", "nest fewer policies", "it has more than %d objects and lists in one another, and is not looked into", svcconfig.MaxDepth)
 		return
