@@ -202,6 +202,33 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestDurations has the page show durations of all sizes.
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	h := debugz.Handler()
+	a := testkit.Start(t, "a")
+	var s testkit.Service
+	texts := map[string]string{
+		"0s":            "0 µs",
+		"0.000250s":     "250 µs",
+		"0.025s":        "25 ms",
+		"2.5s":          "2.5 s",
+		"90s":           "1m30s",
+		"315576000000s": "2562047h47m16.854775807s", // the longest that Go has
+	}
+	for d := range texts {
+		s.Clusters = append(s.Clusters, testkit.Cluster{Name: "for " + d, Target: a.Target(), More: map[string]any{"connectTimeout": d}})
+	}
+	_, target := dial(t, s)
+	await(t, target, "the policy", func(c inspect.Channel) bool { return len(c.Clusters) == len(texts) })
+	page := get(t, h, "/").Body.String()
+	for d, text := range texts {
+		if !strings.Contains(page, "connect timeout "+text+"<") {
+			t.Errorf("the page does not show the connectTimeout %s as %q", d, text)
+		}
+	}
+}
+
 // TestLiveChannels fetches the page while channels open, change and close.
 func TestLiveChannels(t *testing.T) {
 	t.Parallel()

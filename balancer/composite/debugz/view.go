@@ -3,6 +3,7 @@ package debugz
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -321,7 +322,10 @@ func number(n uint64) string {
 
 // seconds writes a number of seconds, to three digits.
 func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
+	d := time.Duration(math.MaxInt64) // which seconds, as a number, may round to more than
+	if ns := s * float64(time.Second); ns < math.MaxInt64 {
+		d = time.Duration(ns)
+	}
 	switch {
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
