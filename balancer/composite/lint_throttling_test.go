@@ -25,6 +25,8 @@ func TestLintCountsThrottledRPCs(t *testing.T) {
 		{10, 1, 2, 4},
 		{3, 0.5, 1, 2},
 		{5, 0.25, 2, 2},
+		{4, 0.8, 1, 6}, // 7, if gRPC-Go added up exactly
+		{5, 0.7, 1, 7}, // 6, likewise
 	} {
 		t.Run(fmt.Sprintf("%v tokens, ratio %v, %d attempts", tc.tokens, tc.ratio, tc.attempts), func(t *testing.T) {
 			t.Parallel()

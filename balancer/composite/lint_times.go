@@ -62,14 +62,33 @@ func (l *linter) throttling(config *svcconfig.Config, cfg *lbConfig) {
 		return // there is no other cluster
 	}
 	first := cfg.clusters[cfg.slots.Cluster(0)]
-	loss := float64(cost) - t.TokenRatio // of tokens, by an RPC that another cluster served
-	served := max(0, math.Ceil((t.MaxTokens/2-float64(cost))/loss))
-	rests := first.cooldown != nil && float64(first.cooldown.Failures) <= served*float64(cost)
-	if loss <= 0 || rests {
+	served, stops := untilThrottled(t, cost)
+	rests := first.cooldown != nil && first.cooldown.Failures <= int64(served*cost)
+	if !stops || rests {
 		l.warnf(path, remedy, "it counts for the whole channel: if %v attempts on %q fail at about the same time, gRPC-Go stops retrying, and RPCs fail although other clusters could serve them", math.Ceil(t.MaxTokens/2), first.name)
 		return
 	}
-	l.warnf(path, remedy, "it counts for the whole channel: while every attempt on %q fails with a retryable code, gRPC-Go stops retrying at RPC %v in a row, and RPCs fail although other clusters could serve them", first.name, served+1)
+	l.warnf(path, remedy, "it counts for the whole channel: while every attempt on %q fails with a retryable code, gRPC-Go stops retrying at RPC %d in a row, and RPCs fail although other clusters could serve them", first.name, served+1)
+}
+
+// maxServed is how many RPCs in a row are looked at.
+const maxServed = 100_000
+
+// untilThrottled returns how many RPCs in a row, each with so many attempts that take a
+// token and one that succeeds, come before the first that is not retried; false if
+// there are too many for anybody to expect. It adds up as gRPC-Go does, since the sum
+// of many ratios is not what they make when multiplied.
+func untilThrottled(t *svcconfig.RetryThrottling, cost int) (served int, stops bool) {
+	tokens := t.MaxTokens
+	for served = range maxServed {
+		for range cost {
+			if tokens = max(tokens-1, 0); tokens <= t.MaxTokens/2 {
+				return served, true
+			}
+		}
+		tokens = min(tokens+t.TokenRatio, t.MaxTokens)
+	}
+	return 0, false
 }
 
 // round leaves out digits that nobody reads.

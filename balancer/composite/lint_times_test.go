@@ -84,6 +84,8 @@ var lintTimeCases = []lintCase{
 	{"throttling, two attempts on the first cluster", throttled(`{"name":"a","attempts":2},{"name":"b","target":"dns:///b:1"}`, 3, `{"maxTokens":10,"tokenRatio":1}`), []Finding{{Warning, "retryThrottling", lintStarved + "4" + lintOthers, noThrottle}}},
 	{"throttling that gives back what is taken", throttled(lintAB, 2, `{"maxTokens":9,"tokenRatio":1}`), []Finding{{Warning, "retryThrottling",
 		`it counts for the whole channel: if 5 attempts on "a" fail at about the same time, gRPC-Go stops retrying, and RPCs fail although other clusters could serve them`, noThrottle}}},
+	{"throttling that gives back nearly what is taken", throttled(lintAB, 2, `{"maxTokens":1000,"tokenRatio":0.999999}`), []Finding{{Warning, "retryThrottling",
+		`it counts for the whole channel: if 500 attempts on "a" fail at about the same time, gRPC-Go stops retrying, and RPCs fail although other clusters could serve them`, noThrottle}}},
 	{"throttling, and a first cluster that rests first", throttled(`{"name":"a","cooldown":{"consecutiveFailures":2}},{"name":"b","target":"dns:///b:1"}`, 2, `{"maxTokens":10,"tokenRatio":0.1}`), []Finding{{Warning, "retryThrottling",
 		`it counts for the whole channel: if 5 attempts on "a" fail at about the same time, gRPC-Go stops retrying, and RPCs fail although other clusters could serve them`, noThrottle}}},
 	{"throttling, and a first cluster that rests too late", throttled(`{"name":"a","cooldown":{"consecutiveFailures":6}},{"name":"b","target":"dns:///b:1"}`, 2, `{"maxTokens":10,"tokenRatio":0.1}`), []Finding{{Warning, "retryThrottling", lintStarved + "6" + lintOthers, noThrottle}}},
