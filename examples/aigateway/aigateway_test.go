@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/grpc-composite/grpc-composite/examples/internal/demo"
@@ -72,6 +73,8 @@ func start(t *testing.T) (*providers, *grpc.ClientConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
+	cc.Connect()
+	testkit.AwaitState(t, cc, connectivity.Ready) // however busy the machine is
 	return p, cc
 }
 
