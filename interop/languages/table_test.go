@@ -35,10 +35,19 @@ func (tb *table) set(l *language, title, cell string) {
 	tb.cells[l.name][title] = cell
 }
 
-// TestTable measures the table in README.md, and compares.
+// TestTable measures the table in README.md, and compares. What differs is measured once
+// more: now and then a server that stops under load leaves a call without an answer.
 func TestTable(t *testing.T) {
 	tally := newTally(t)
 	measured := newTable()
+	data, err := os.ReadFile(tableFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := parseTable(string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("measure", func(t *testing.T) {
 		for _, l := range chosen() {
 			t.Run(l.name, func(t *testing.T) {
@@ -53,20 +62,17 @@ func TestTable(t *testing.T) {
 						continue
 					}
 					t.Run(s.title, func(t *testing.T) {
-						measured.set(l, s.title, s.measure(t, l, running))
+						cell := s.measure(t, l, running)
+						if before := old.cells[l.name][s.title]; cell != before && !*update {
+							t.Logf("%q: want %q, measured once more", cell, before)
+							cell = s.measure(t, l, running)
+						}
+						measured.set(l, s.title, cell)
 					})
 				}
 			})
 		}
 	})
-	data, err := os.ReadFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := parseTable(string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
 	text := measured.over(old).String()
 	if t.Failed() {
 		return // what was not measured is not compared
