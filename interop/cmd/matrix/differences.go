@@ -35,8 +35,8 @@ var differences = []difference{
 	},
 	{
 		since: "v1.81.0",
-		fact:  "a last attempt whose failure gRPC notices while it sends a message is a success for `cooldown`",
-		tests: regexp.MustCompile(`^TestUnreportedFailuresAndCooldown/the_last_attempt$`),
+		fact:  "a last attempt whose failure gRPC notices while it sends a message is a success for `cooldown`, and does not count if the client then gives up without receiving",
+		tests: regexp.MustCompile(`^(TestUnreportedFailuresAndCooldown/the_last_attempt|TestDownloadThatIsGivenUp)$`),
 	},
 }
 
