@@ -82,6 +82,7 @@ const (
 	counting                          // the policy counts the attempt
 	committed                         // a response header came
 	late                              // its RPC had no time left when a picker was asked
+	leanly                            // it is counted without a stats handler
 )
 
 // more is what pickers say of few attempts. It is apart so that the others are
@@ -179,7 +180,7 @@ func (a *Attempt) LastFailure() *Failure {
 // Pick says that a picker works for this attempt: the attempt is real. What an
 // earlier pick for it set no longer holds.
 func (a *Attempt) Pick() {
-	if a.marked || !a.flags.has(picked) {
+	if a.marked || a.flags.word.Load()&uint32(picked) == 0 { // as has, and small enough to be inlined
 		a.pick()
 	}
 }

@@ -86,7 +86,7 @@ func (i *Interceptors) Unary() grpc.UnaryClientInterceptor {
 			return err
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
-		if tellsNothing(err) && l.Retried() && !l.answered() {
+		if err != nil && tellsNothing(err) && l.Retried() && !l.answered() {
 			err = l.unreported(err)
 		}
 		return l.result(err)

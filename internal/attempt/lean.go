@@ -67,6 +67,7 @@ func (l *Ledger) leanAttemptLocked(info balancer.PickInfo) (_ *Attempt, tell []f
 		return a, nil
 	}
 	a, tell := l.tagLocked(info.Ctx, info.FullMethodName, false)
+	a.flags.set(leanly)
 	return a, appendCall(tell, l.beginLocked(a, leanBegin))
 }
 
@@ -94,7 +95,7 @@ func (a *Attempt) hasContext(ctx context.Context) bool {
 }
 
 // Lean tells whether the attempt is counted without a stats handler.
-func (a *Attempt) Lean() bool { return a.begun == leanBegin }
+func (a *Attempt) Lean() bool { return a.flags.has(leanly) }
 
 // Picked is for the outermost picker, with what it is about to return. It returns
 // that with a Done by which the end of a lean attempt is known.

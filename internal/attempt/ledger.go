@@ -337,12 +337,13 @@ func (l *Ledger) endLocked(a *Attempt, e *stats.End, err error) (tell func()) {
 	if a.outcome != nil || l.rare != nil {
 		l.rareLocked().failure = a.outcome
 	}
-	switch {
-	case isClosed(a.stream) && (a.outcome != nil || l.flags.has(over)):
+	isOver := l.flags.has(over)
+	switch closed := isClosed(a.stream); {
+	case closed && (a.outcome != nil || isOver):
 		return l.settleLocked(a) // no other follows
-	case isClosed(a.stream):
+	case closed:
 		a.countLocked() // the RPC's own result tells how it has ended
-	case l.flags.has(over) && l.flags.has(counts|observed):
+	case isOver && l.flags.has(counts|observed):
 		l.awaitClose(a)
 	}
 	return nil
