@@ -96,7 +96,7 @@ func (l *linter) method(path string, cfg *lbConfig, m *svcconfig.MethodConfig, r
 // repeats tells whether an attempt can find no host, use no slot, and be followed by
 // another that starts where it did.
 func repeats(cfg *lbConfig, m *svcconfig.MethodConfig) bool {
-	return cfg.nextCluster && cfg.slots.Skip() && !cfg.failRequest && !waits(m) && m.RetryPolicy.Retryable(codes.Unavailable)
+	return cfg.nextCluster && cfg.slots.Skip() && !cfg.failRequest && !m.Waits() && m.RetryPolicy.Retryable(codes.Unavailable)
 }
 
 // begun returns how many attempts an RPC can begin: the one past the last slot, which

@@ -23,7 +23,7 @@ const maxNested = 4
 func attemptsOf(config *svcconfig.Config, cfg *lbConfig) []int {
 	most := cfg.slots.Len()
 	for _, m := range config.Methods() {
-		if m.RetryPolicy != nil && len(m.Names()) > 0 {
+		if m.Retries() {
 			most = max(most, m.RetryPolicy.MaxAttempts)
 		}
 	}

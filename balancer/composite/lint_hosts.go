@@ -25,7 +25,7 @@ func (l *linter) ended(config *svcconfig.Config, r root) {
 		return
 	}
 	for _, m := range config.Methods() {
-		if m.RetryPolicy != nil && len(m.Names()) > 0 && !waits(&m) {
+		if m.Retries() && !m.Waits() {
 			l.warnf(r.Path+".noHost", "set it to FAIL_ATTEMPT, or "+leaveSkipping,
 				"it is FAIL_REQUEST: an attempt on a cluster without a host ends the RPC with UNAVAILABLE, whatever the retry policy, %s", noOther)
 			return
@@ -38,7 +38,7 @@ func (l *linter) ended(config *svcconfig.Config, r root) {
 func (l *linter) stuck(path string, cfg *lbConfig, m *svcconfig.MethodConfig) {
 	switch {
 	case !unskipped(cfg):
-	case waits(m):
+	case m.Waits():
 		l.warnf(path+".waitForReady", "leave it out, or "+leaveSkipping,
 			"an attempt on a cluster without a host waits for one until the RPC's deadline, %s", noOther)
 	case !cfg.failRequest && !m.RetryPolicy.Retryable(codes.Unavailable):
@@ -46,7 +46,3 @@ func (l *linter) stuck(path string, cfg *lbConfig, m *svcconfig.MethodConfig) {
 			"an attempt on a cluster without a host ends the RPC with UNAVAILABLE, which is not listed, %s", noOther)
 	}
 }
-
-// waits tells whether attempts that find no host wait for one, unless a call says
-// otherwise.
-func waits(m *svcconfig.MethodConfig) bool { return m.WaitForReady != nil && *m.WaitForReady }

@@ -85,8 +85,9 @@ func AttemptFromContext(ctx context.Context) (AttemptInfo, bool) {
 // the RPC at once: the end of each writes the trail.
 //
 // The option is for the caller, and for interceptors before [DialOptions] (the first
-// ones, if a channel gets those of two calls). Nothing is written on channels without them or with another policy, or if the RPC ended
-// before its first attempt, or if t is nil. t must not be used by two RPCs at once.
+// ones, if a channel gets those of two calls). Nothing is written on channels without
+// them or with another policy, if the RPC ended before its first attempt, or if t is nil.
+// t must not be used by two RPCs at once.
 func RecordTrail(t *Trail) grpc.CallOption { return recordTrail{trail: t} }
 
 type recordTrail struct {

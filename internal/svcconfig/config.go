@@ -52,6 +52,13 @@ func (m *MethodConfig) Names() []MethodName {
 	return *m.Name
 }
 
+// Waits tells whether an attempt that finds no host waits for one, unless a call says
+// otherwise.
+func (m *MethodConfig) Waits() bool { return m.WaitForReady != nil && *m.WaitForReady }
+
+// Retries tells whether the entry has a retry policy for any method.
+func (m *MethodConfig) Retries() bool { return m.RetryPolicy != nil && len(m.Names()) > 0 }
+
 // MethodName names a method, or all of a service, or all that no other name
 // covers.
 type MethodName struct{ Service, Method string }

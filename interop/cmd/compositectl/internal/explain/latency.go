@@ -35,13 +35,10 @@ func count(p *policy, retry *svcconfig.RetryPolicy) int {
 // most returns how many attempts the channel lets an RPC have.
 func most(retry *svcconfig.RetryPolicy) int { return min(retry.MaxAttempts, plan.MaxSlots) }
 
-// waits tells whether an attempt that finds no host waits for one.
-func waits(m *svcconfig.MethodConfig) bool { return m.WaitForReady != nil && *m.WaitForReady }
-
 // repeats tells whether an attempt of the entry can find no host, use no slot, and be
 // followed by another that starts where it did.
 func (p *policy) repeats(m *svcconfig.MethodConfig) bool {
-	return p.nextCluster && p.slots.Skip() && !p.failRequest && !waits(m) &&
+	return p.nextCluster && p.slots.Skip() && !p.failRequest && !m.Waits() &&
 		m.RetryPolicy != nil && m.RetryPolicy.Retryable(codes.Unavailable)
 }
 

@@ -84,7 +84,7 @@ func write(b *strings.Builder, title string, p *policy, m *svcconfig.MethodConfi
 			least, most := m.RetryPolicy.Backoff(a - 1)
 			fmt.Fprintf(b, "     │  after %s, and a back-off of %v to %v\n", codeList(m.RetryPolicy.RetryableStatusCodes), round(least), round(most))
 		}
-		writeAttempt(b, p, a, waits(m))
+		writeAttempt(b, p, a, m.Waits())
 		writeProgression(b, p, a, m)
 	}
 	if m.RetryPolicy == nil {
@@ -185,7 +185,7 @@ func writeWorst(b *strings.Builder, p *policy, m *svcconfig.MethodConfig) {
 		limit = time.Duration(*m.Timeout)
 	}
 	fmt.Fprintf(b, "  longest time, all clusters connected: %s\n", connected.text(limit, false))
-	fmt.Fprintf(b, "  worst case:                           %s\n", all.text(limit, waits(m)))
+	fmt.Fprintf(b, "  worst case:                           %s\n", all.text(limit, m.Waits()))
 }
 
 // text says how long it is under the entry's timeout, which is none if it is negative,
