@@ -68,14 +68,11 @@ func TestCounter(t *testing.T) {
 						a.PassOver(c, 0, 0)
 					case "none":
 						FromContext(tr.current.attempt).PickNone()
-					case "header":
-						StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
-					case "close", "result":
-						tr.step("close")
-						synctest.Wait()
-						if verb == "result" {
-							_ = l.result(failure(arg))
-						}
+					case "close":
+						tr.closeAndWait()
+					case "result":
+						tr.closeAndWait()
+						_ = l.result(failure(arg))
 					case "told":
 						c.told = append(c.told, "|")
 					default:

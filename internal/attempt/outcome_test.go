@@ -112,14 +112,11 @@ func TestObserve(t *testing.T) {
 						a.depth += maxDepth
 						a.Observe(o, token(arg))
 						a.depth -= maxDepth
-					case "header":
-						StatsHandler().HandleRPC(tr.current.attempt, &stats.InHeader{Client: true})
-					case "close", "result":
-						tr.step("close")
-						synctest.Wait()
-						if verb == "result" {
-							_ = l.result(result(arg))
-						}
+					case "close":
+						tr.closeAndWait()
+					case "result":
+						tr.closeAndWait()
+						_ = l.result(result(arg))
 					case "told":
 						o.told = append(o.told, "|")
 					default:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -118,6 +119,14 @@ func (tr *trace) step(step string) {
 	default:
 		tr.t.Fatalf("step %q", step)
 	}
+}
+
+// closeAndWait has the client stream be over, and what follows from that be done. The test
+// runs in a synctest bubble.
+func (tr *trace) closeAndWait() {
+	tr.t.Helper()
+	tr.step("close")
+	synctest.Wait()
 }
 
 func (tr *trace) stream(name string) *traceStream {
